@@ -1,0 +1,47 @@
+"""Conflict-free replicated data types of the replicator, usable alone (no I/O, clocks, dice)."""
+
+from crdt.canonical import pack
+from crdt.clock import StampClock
+from crdt.digest import MerkleDigest, SetDigest
+from crdt.errors import (
+    CanonicalError,
+    ContinuityError,
+    CrdtError,
+    GapError,
+    MismatchError,
+    StaleError,
+    StampError,
+)
+from crdt.head import Base, Head
+from crdt.lww_set import LWWElementSet, LWWEntry
+from crdt.origin_set import Change, Chunk, Entry, OriginSet, Staging
+from crdt.stamp import Stamp
+from crdt.version_vector import ZERO, Origin, Version, VersionVector
+
+__all__ = [
+    "ZERO",
+    "Base",
+    "CanonicalError",
+    "Change",
+    "Chunk",
+    "ContinuityError",
+    "CrdtError",
+    "Entry",
+    "GapError",
+    "Head",
+    "LWWElementSet",
+    "LWWEntry",
+    "MerkleDigest",
+    "MismatchError",
+    "Origin",
+    "OriginSet",
+    "SetDigest",
+    "Staging",
+    "StaleError",
+    "Stamp",
+    "StampClock",
+    "StampError",
+    "Version",
+    "VersionVector",
+    "pack",
+]

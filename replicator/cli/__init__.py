@@ -1,0 +1,1 @@
+"""The command ``replicator``: one module for each group of commands."""

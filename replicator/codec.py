@@ -1,0 +1,294 @@
+"""Messages to frames and back.
+
+A frame is the major protocol version as one byte, then one MessagePack list ``[type, field...]``.
+Fields appended by a newer minor version are ignored, unknown types become ``Unknown``.  Anything else
+unexpected raises :class:`~replicator.errors.ProtocolError`, and nothing but that: no extension types,
+no floats, no integers beyond 63 bits, no trailing bytes, sizes and lengths within hard limits before
+anything large is built.
+
+Head bytes (``encode_head``) are also what the journal and snapshot files keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgpack
+
+from crdt import Base, Entry, Head, Origin, Version, pack
+from replicator import messages as m
+from replicator.errors import ProtocolError
+
+MAJOR = 1
+MINOR = 0
+FRAME_LIMIT = 1 << 20
+_INT63 = 2**63 - 1
+_TEXT_LIMIT = 4096
+_CHAIN_LIMIT = 8
+_LIST_LIMIT = 100_000
+_KEY_ID_LIMIT = 64
+_SIGNATURE_LIMIT = 1024
+_ROOT_SIZE = 32
+_EXTENSIONS = (msgpack.ExtType, msgpack.Timestamp)
+
+_HELLO, _RECORD, _HEADS, _WANT, _STOP, _TRANSFER, _BEAT, _REJECT = range(1, 9)
+
+
+def _bad(what: str, value: object = None) -> ProtocolError:
+    if isinstance(value, _EXTENSIONS):
+        return ProtocolError(f"{what} is an extension type", code="ext_not_allowed")
+    return ProtocolError(f"{what} is not what the protocol says", code="bad_frame")
+
+
+def _integer(value: object, what: str) -> int:
+    if type(value) is not int or not 0 <= value <= _INT63:
+        raise _bad(what, value)
+    return value
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
+        raise _bad(what, value)
+    return value
+
+
+def _binary(value: object, what: str, limit: int = FRAME_LIMIT) -> bytes:
+    if not isinstance(value, bytes) or len(value) > limit:
+        raise _bad(what, value)
+    return value
+
+
+def _boolean(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise _bad(what, value)
+    return value
+
+
+def _listed(value: object, what: str, least: int, most: int = _LIST_LIMIT) -> list[Any]:
+    if not isinstance(value, list) or not least <= len(value) <= most:
+        raise _bad(what, value)
+    return value
+
+
+def _origin(cluster: object, shard: object) -> Origin:
+    return Origin(_text(cluster, "an origin"), _integer(shard, "a shard"))
+
+
+def _version(epoch: object, stamp: object) -> Version:
+    return Version(_integer(epoch, "an epoch"), _integer(stamp, "a stamp"))
+
+
+def _head(value: object) -> Head | None:
+    if value is None:
+        return None
+    fields = _listed(value, "a head", 12)
+    base = None
+    if fields[3] is not None:
+        epoch, stamp, root = _listed(fields[3], "a base", 3, 3)
+        base = Base(*_version(epoch, stamp), _binary(root, "a base root", _ROOT_SIZE))
+    return Head(
+        origin=_origin(fields[0], fields[1]),
+        epoch=_integer(fields[2], "an epoch"),
+        base=base,
+        stamp=_integer(fields[4], "a stamp"),
+        floor=_integer(fields[5], "a floor"),
+        count=_integer(fields[6], "a count"),
+        root=_binary(fields[7], "a root", _ROOT_SIZE),
+        issued_at=_integer(fields[8], "a time"),
+        observed_at=_integer(fields[9], "a time"),
+        key_id=_binary(fields[10], "a key id", _KEY_ID_LIMIT),
+        signature=_binary(fields[11], "a signature", _SIGNATURE_LIMIT),
+    )
+
+
+def _hello(f: list[Any]) -> m.Hello:
+    minor, clusterset, cluster, instance, role, epoch, uid, software, frame_limit = f[:9]
+    return m.Hello(
+        minor=_integer(minor, "a version"),
+        clusterset=_text(clusterset, "a clusterset"),
+        cluster=_text(cluster, "a cluster"),
+        instance=_text(instance, "an instance"),
+        role=_text(role, "a role"),
+        epoch=_integer(epoch, "an epoch"),
+        uid=_text(uid, "a uid"),
+        software=_text(software, "a software version"),
+        frame_limit=_integer(frame_limit, "a limit"),
+    )
+
+
+def _record(f: list[Any]) -> m.Record:
+    chain = _listed(f[3], "a chain", 1, _CHAIN_LIMIT)
+    return m.Record(
+        _origin(f[0], f[1]),
+        _binary(f[2], "a key id", _KEY_ID_LIMIT),
+        tuple(_binary(item, "a certificate") for item in chain),
+    )
+
+
+def _advert(value: object) -> m.Advert:
+    cluster, shard, epoch, stamp, floor = _listed(value, "an advert", 5)[:5]
+    return m.Advert(_origin(cluster, shard), _version(epoch, stamp), _integer(floor, "a floor"))
+
+
+def _heads(f: list[Any]) -> m.Heads:
+    return m.Heads(tuple(_advert(item) for item in _listed(f[0], "a list of heads", 0)))
+
+
+def _want(f: list[Any]) -> m.Want:
+    return m.Want(_origin(f[0], f[1]), _version(f[2], f[3]), _boolean(f[4], "a flag"))
+
+
+def _stop(f: list[Any]) -> m.Stop:
+    return m.Stop(_origin(f[0], f[1]))
+
+
+def _entry(value: object, start: int, to: int) -> Entry:
+    element, stamp, op, content = _listed(value, "an entry", 4, 4)
+    _binary(element, "an element")
+    _binary(content, "a value")
+    if op not in (0, 1) or type(op) is not int:
+        raise _bad("an operation", op)
+    if not start < _integer(stamp, "a stamp") <= to:
+        raise _bad("a stamp outside its chunk", stamp)
+    return (element, stamp, op, content)
+
+
+def _transfer(f: list[Any]) -> m.Transfer:
+    start, to = _integer(f[4], "a stamp"), _integer(f[5], "a stamp")
+    head = _head(f[7])
+    origin, epoch = _origin(f[0], f[1]), _integer(f[2], "an epoch")
+    if start > to:
+        raise _bad("a chunk that ends before it starts")
+    if head is not None and (head.origin, head.epoch, head.stamp) != (origin, epoch, to):
+        raise _bad("a head that does not fit its chunk")
+    entries = tuple(_entry(item, start, to) for item in _listed(f[6], "a list of entries", 0))
+    return m.Transfer(origin, epoch, _boolean(f[3], "a flag"), start, to, entries, head)
+
+
+def _beat(f: list[Any]) -> m.Beat:
+    sent, echo_sent, echo_received, digest = f[:4]
+    return m.Beat(
+        _integer(sent, "a time"),
+        _integer(echo_sent, "a time"),
+        _integer(echo_received, "a time"),
+        _binary(digest, "a digest", _ROOT_SIZE),
+    )
+
+
+def _reject(f: list[Any]) -> m.Reject:
+    return m.Reject(_text(f[0], "a code"), _text(f[1], "a detail"))
+
+
+_DECODERS: dict[int, tuple[int, Callable[[list[Any]], m.Message]]] = {
+    _HELLO: (9, _hello),
+    _RECORD: (4, _record),
+    _HEADS: (1, _heads),
+    _WANT: (5, _want),
+    _STOP: (2, _stop),
+    _TRANSFER: (8, _transfer),
+    _BEAT: (4, _beat),
+    _REJECT: (2, _reject),
+}
+
+
+def _refuse_extension(code: int, _: bytes) -> None:
+    message = f"extension type {code}"
+    raise ProtocolError(message, code="ext_not_allowed")
+
+
+def unpack_plain(data: bytes | memoryview) -> object:
+    """One MessagePack value without extension types; raises :class:`ProtocolError` otherwise."""
+    try:
+        return cast(
+            "object",
+            msgpack.unpackb(data, strict_map_key=False, ext_hook=_refuse_extension),
+        )
+    except (msgpack.exceptions.FormatError, msgpack.exceptions.StackError) as error:
+        message = "a frame is not MessagePack"
+        raise ProtocolError(message, code="bad_frame") from error
+    except (UnicodeDecodeError, msgpack.exceptions.ExtraData) as error:
+        message = "a frame has trailing bytes, or text that is not UTF-8"
+        raise ProtocolError(message, code="bad_frame") from error
+    except (ValueError, OverflowError) as error:
+        # msgpack builds time stamps itself and refuses impossible ones with these two.
+        incomplete = "incomplete" in str(error) or "exceeds" in str(error)
+        code = "bad_frame" if incomplete else "ext_not_allowed"
+        message = "a frame is cut short, over a limit, or holds an extension type"
+        raise ProtocolError(message, code=code) from error
+    except (TypeError, RecursionError, msgpack.exceptions.UnpackException) as error:
+        message = "a frame is not MessagePack of plain values"
+        raise ProtocolError(message, code="bad_frame") from error
+
+
+def decode(frame: bytes) -> m.Message:
+    """The message in ``frame``; raises :class:`ProtocolError` for anything that is none."""
+    if len(frame) > FRAME_LIMIT:
+        message = f"a frame of {len(frame)} bytes exceeds {FRAME_LIMIT}"
+        raise ProtocolError(message, code="too_large")
+    if not frame or frame[0] != MAJOR:
+        message = "a frame of another major protocol version; run versions that overlap"
+        raise ProtocolError(message, code="bad_version")
+    value = unpack_plain(memoryview(frame)[1:])
+    if not isinstance(value, list) or not value:
+        raise _bad("a frame", value)
+    kind = _integer(value[0], "a message type")
+    known = _DECODERS.get(kind)
+    if known is None:
+        return m.Unknown(kind)
+    fields, decoder = known
+    return decoder(_listed(value[1:], "a message", fields))
+
+
+def _head_fields(head: Head | None) -> list[object] | None:
+    return None if head is None else [*head.fields(), head.signature]
+
+
+def _fields(message: m.Message) -> list[object]:  # noqa: PLR0911 - one return a message
+    match message:
+        case m.Hello():
+            return [_HELLO, *(getattr(message, name) for name in m.Hello.__slots__)]
+        case m.Record(origin, key_id, chain):
+            return [_RECORD, *origin, key_id, chain]
+        case m.Heads(adverts):
+            return [_HEADS, [[*a.origin, *a.version, a.floor] for a in adverts]]
+        case m.Want(origin, version, snapshot):
+            return [_WANT, *origin, *version, snapshot]
+        case m.Stop(origin):
+            return [_STOP, *origin]
+        case m.Transfer(origin, epoch, snapshot, start, to, entries, head):
+            return [_TRANSFER, *origin, epoch, snapshot, start, to, entries, _head_fields(head)]
+        case m.Beat(sent_at, echo_sent, echo_received, digest):
+            return [_BEAT, sent_at, echo_sent, echo_received, digest]
+        case m.Reject(code, detail):
+            return [_REJECT, code, detail[:_TEXT_LIMIT]]
+        case m.Unknown(kind):
+            return [kind]
+
+
+def encode(message: m.Message) -> bytes:
+    """The frame of ``message``; the sender keeps transfers within the frame limit."""
+    return bytes((MAJOR,)) + cast("bytes", msgpack.packb(_fields(message)))
+
+
+def encode_head(head: Head) -> bytes:
+    """A signed head as kept in journals and snapshot files."""
+    return pack(_head_fields(head))
+
+
+def decode_head(data: bytes) -> Head:
+    """The reverse of :func:`encode_head`; raises :class:`ProtocolError`."""
+    head = _head(unpack_plain(data))
+    if head is None:
+        raise _bad("a head")
+    return head
+
+
+def encode_record(record: m.Record) -> bytes:
+    """A record as kept in journals and snapshot files."""
+    return pack([*record.origin, record.key_id, list(record.chain)])
+
+
+def decode_record(data: bytes) -> m.Record:
+    """The reverse of :func:`encode_record`; raises :class:`ProtocolError`."""
+    return _record(_listed(unpack_plain(data), "a record", 4))

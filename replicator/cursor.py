@@ -1,0 +1,71 @@
+"""How far one peer has been sent one origin, and what its next chunk must be (rules C2-C7, C10).
+
+A transfer leads from the version the peer has committed (``base``) to the head served now.  It is a
+delta where the peer can continue, else a snapshot that replaces.  While it runs the served head may
+move: the transfer then simply goes on to the later head, unless tombstones it still needed are gone,
+in which case it starts over as a snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from crdt import ZERO, Head, Version
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Position of one peer in one origin."""
+
+    base: Version
+    """What the peer has committed, as far as we know."""
+    snapshot: bool = False
+    """The transfer under way replaces the peer's state."""
+    position: int = field(init=False)
+    """Stamp up to which the transfer has been sent."""
+    epoch: int = field(init=False)
+    first: int = 0
+    """Stamp of the head when a snapshot's first chunk was cut."""
+    issued_at: int = 0
+    """Issue time of the last head sent."""
+
+    def __post_init__(self) -> None:
+        """A transfer starts at what the peer has, or at nothing."""
+        self.position = 0 if self.snapshot else self.base.stamp
+        self.epoch = self.base.epoch
+
+    def has_work(self, head: Head) -> bool:
+        """Whether anything is to be sent to bring the peer to ``head``."""
+        if self.snapshot or self.base < head.version:
+            return True
+        return self.base == head.version and self.issued_at < head.issued_at
+
+    def aim(self, head: Head) -> None:
+        """Make the next chunk one that leads to ``head``; restarts the transfer if it must."""
+        if self.snapshot:
+            if self.first == 0 or self.epoch != head.epoch or head.floor > self.first:
+                self._start_snapshot(head)
+        elif not self._delta_may_lead_to(head):
+            self._start_snapshot(head)
+        elif self.epoch != head.epoch:
+            self.position, self.epoch = self.base.stamp, head.epoch
+
+    def _start_snapshot(self, head: Head) -> None:
+        self.snapshot = True
+        self.position, self.epoch, self.first = 0, head.epoch, head.stamp
+
+    def _delta_may_lead_to(self, head: Head) -> bool:
+        if self.base == ZERO or head.floor > self.base.stamp:
+            return False
+        if head.epoch == self.base.epoch:
+            return True
+        base = head.base
+        return base is not None and base.epoch == self.base.epoch and self.base.stamp <= base.stamp
+
+    def sent(self, to: int, head: Head | None) -> None:
+        """A chunk up to ``to`` was sent; with ``head`` the transfer is complete."""
+        self.position = to
+        if head is not None:
+            self.base, self.epoch = head.version, head.epoch
+            self.snapshot = False
+            self.issued_at = head.issued_at

@@ -1,0 +1,90 @@
+"""Cluster to replica: a level-based controller.
+
+For each touched service it looks at what the cluster says now and makes our origin state exactly that.
+An unchanged service costs no stamp.  Nothing may be published before :attr:`Exporter.synced`, so that a
+restarted agent never announces a half-read cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from clusters.base import Clock, Cluster
+from clusters.errors import ClusterError
+from clusters.model import LocalService, ServiceKey
+from clusters.work_queue import WorkQueue
+from replicator.own_origin import OwnOrigin
+from replicator.projection import elements_of
+
+_SLICE_SECONDS = 0.01
+_log = structlog.get_logger()
+
+
+class Exporter:
+    """Moves one cluster's services into one origin."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        own: OwnOrigin,
+        queue: WorkQueue[ServiceKey],
+        clock: Clock,
+        on_change: Callable[[], None],
+    ) -> None:
+        """``on_change`` is called after a reconcile that changed something; it must not block."""
+        self._cluster = cluster
+        self._own = own
+        self._queue = queue
+        self._clock = clock
+        self._on_change = on_change
+        self._skipped: dict[ServiceKey, LocalService] = {}
+        self.synced = asyncio.Event()
+        self.changes = 0
+        """Elements added, changed or removed since the start."""
+
+    async def run(self) -> None:
+        """Reconcile everything once the cluster has been listed, then what is touched; for ever."""
+        await self._cluster.wait_synced()
+        began = self._clock.monotonic()
+        for key in sorted(self._cluster.services() | self._own.stated_services):
+            self.reconcile(key)
+            if self._clock.monotonic() - began > _SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = self._clock.monotonic()
+        self.synced.set()
+        self._on_change()
+        while True:
+            key = await self._queue.get()
+            self.reconcile(key)
+            self._queue.done(key)
+            if self._clock.monotonic() - began > _SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = self._clock.monotonic()
+
+    def reconcile(self, key: ServiceKey) -> None:
+        """Make our origin say of ``key`` what the cluster says now."""
+        try:
+            local = self._cluster.local(key)
+        except ClusterError as error:
+            _log.warning("service_unreadable", service=str(key), code=error.code, detail=str(error))
+            return
+        stated = elements_of(self._own.origin.cluster, local)
+        if local.skipped:
+            self._skipped[key] = local
+        else:
+            self._skipped.pop(key, None)
+        changed = self._own.state(key, stated, self._clock.wall_ns())
+        self.changes += changed
+        if changed:
+            self._on_change()
+
+    def skipped_by_reason(self) -> dict[str, int]:
+        """How many objects or endpoints are left out at present, by reason."""
+        counts: dict[str, int] = {}
+        for local in self._skipped.values():
+            for skipped in local.skipped:
+                counts[skipped.reason] = counts.get(skipped.reason, 0) + 1
+        return counts

@@ -1,0 +1,73 @@
+"""Who may talk to us: the rules for a peer's hello, and which of two links to one peer stays.
+
+Pure functions; a refusal is a :class:`~replicator.errors.ProtocolError` naming what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from replicator.errors import ProtocolError
+from replicator.messages import Hello
+from replicator.session import Session
+
+_ROLES = frozenset({"writer", "standby"})
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """Who this replica is."""
+
+    clusterset: str
+    cluster: str
+    instance: str
+    uid: str
+    software: str
+
+
+def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str]) -> None:
+    """Raise unless ``hello`` may open ``session``.
+
+    Codes: ``bad_frame``, ``clusterset_mismatch``, ``identity_mismatch`` (certificate and hello
+    differ), ``peer_is_self_or_duplicate``, ``cluster_id_conflict`` (``uids`` binds another uid).
+    """
+    if session.peer is not None or hello.role not in _ROLES:
+        raise ProtocolError("a second hello, or an unknown role", code="bad_frame")
+    if hello.clusterset != me.clusterset:
+        detail = f"this is clusterset {me.clusterset}, not {hello.clusterset}"
+        raise ProtocolError(detail, code="clusterset_mismatch")
+    if hello.cluster != session.cluster:
+        detail = f"the certificate names {session.cluster}, the hello {hello.cluster}"
+        raise ProtocolError(detail, code="identity_mismatch")
+    if hello.instance == me.instance:
+        raise ProtocolError("this link leads to ourselves", code="peer_is_self_or_duplicate")
+    if uids.get(hello.cluster, hello.uid) != hello.uid:
+        detail = (
+            f"cluster id {hello.cluster} is held by a cluster with another uid; "
+            "give one of the two another id"
+        )
+        raise ProtocolError(detail, code="cluster_id_conflict")
+    if hello.cluster == me.cluster:
+        detail = "a second agent of this cluster; run one agent per cluster"
+        raise ProtocolError(detail, code="peer_is_self_or_duplicate")
+
+
+def twin_of(session: Session, sessions: Iterable[Session]) -> Session | None:
+    """Another open session with the same (cluster, instance)."""
+    mine = session.peer
+    for other in sessions:
+        peer = other.peer
+        if other is session or peer is None or mine is None:
+            continue
+        if (peer.cluster, peer.instance) == (mine.cluster, mine.instance):
+            return other
+    return None
+
+
+def surplus(me: Self, session: Session, twin: Session, hello: Hello) -> Session:
+    """Which of two links to close: the one dialled by the smaller (cluster, instance) stays."""
+    if session.dialled == twin.dialled:
+        return twin
+    we_are_smaller = (me.cluster, me.instance) < (hello.cluster, hello.instance)
+    return twin if session.dialled == we_are_smaller else session

@@ -1,0 +1,110 @@
+"""Replica to cluster: a level-based controller that writes what others offer.
+
+For each touched service it plans the difference between what should exist and what the cluster shows,
+and carries it out.  Memory of earlier writes is never trusted over what the cluster shows.  Nothing of
+a source cluster is deleted before a complete state of that cluster is known (``deletable``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from clusters.base import Clock, Cluster
+from clusters.errors import ClusterUnavailableError, NamespaceUnavailableError, WriteError
+from clusters.model import Endpoint, ServiceKey, SliceChange
+from clusters.slices import SliceSettings, plan
+from clusters.work_queue import WorkQueue
+
+_WORKERS = 4
+_log = structlog.get_logger()
+
+View = Callable[[ServiceKey], Mapping[str, list[Endpoint]]]
+"""Visible endpoints of a service by source cluster, ours left out."""
+
+
+class Importer:
+    """Writes the view of others into one cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: WorkQueue[ServiceKey],
+        view: View,
+        deletable: Callable[[str], bool],
+        clock: Clock,
+    ) -> None:
+        """``deletable(cluster)`` says whether objects of that source cluster may be deleted."""
+        self._cluster = cluster
+        self._queue = queue
+        self._view = view
+        self._deletable = deletable
+        self._clock = clock
+        self._settings = SliceSettings()
+        self.waiting: dict[ServiceKey, str] = {}
+        """Services that wait for their namespace, with the reason."""
+        self.failing: dict[ServiceKey, str] = {}
+        """Services whose last write was refused, with why."""
+        self.writes = 0
+        self.errors: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Write for ever; a service is never worked on twice at once."""
+        await self._cluster.wait_synced()
+        for key in self._cluster.owned_services():
+            self._queue.add(key)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_WORKERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                again = await self.reconcile(key)
+            finally:
+                self._queue.done(key)
+            if again:
+                self._queue.retry(key)
+            else:
+                self._queue.forget(key)
+
+    async def reconcile(self, key: ServiceKey) -> bool:
+        """Write what ``key`` lacks; True when it should be tried again after a back-off."""
+        changes = plan(
+            key,
+            self._view(key),
+            self._cluster.owned(key),
+            settings=self._settings,
+            deletable=self._deletable,
+        )
+        again = False
+        refused = None
+        self.waiting.pop(key, None)
+        for change in changes:
+            try:
+                await self._cluster.apply(change)
+            except NamespaceUnavailableError as error:
+                self.waiting[key] = error.code
+                break
+            except ClusterUnavailableError as error:
+                again, refused = True, error.message
+                break
+            except WriteError as error:
+                again, refused = again or error.retryable, error.message
+                self._count(key, change, error)
+            else:
+                self.writes += 1
+        if refused is None:
+            self.failing.pop(key, None)
+        else:
+            self.failing[key] = refused
+        return again
+
+    def _count(self, key: ServiceKey, change: SliceChange, error: WriteError) -> None:
+        self.errors[error.code] = self.errors.get(error.code, 0) + 1
+        _log.warning(
+            "write_refused", service=str(key), op=change.op.value, object=change.name, why=str(error)
+        )

@@ -1,0 +1,199 @@
+"""The registry of element kinds: what a key and a value of each kind must look like.
+
+An element is canonical MessagePack of ``[kind, cluster, *key]``; the owning cluster is part of the
+key, so stamps of different clusters never compete for one element.  A value is canonical MessagePack
+of a list whose known fields come first; a newer peer may append fields, which are kept and relayed.
+Kinds not registered here are stored and relayed byte for byte.  Adding a kind touches this module.
+
+Everything a peer sends is checked here before it is staged; what is refused raises
+:class:`~replicator.errors.ProtocolError` and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgpack
+
+from crdt import CanonicalError, pack
+from replicator.errors import ProtocolError
+
+MAX_ENTRY_BYTES = 64 * 1024
+_MAX_TEXT = 1024
+_MAX_PORTS = 100
+_MAX_PORT = 65535
+_MAX_DEPTH = 16
+_INT63 = 2**63 - 1
+
+
+class _Wrong(Exception):  # noqa: N818 - never leaves this module
+    """A field is not what the schema says."""
+
+
+def _text(value: object, limit: int = _MAX_TEXT) -> str:
+    if not isinstance(value, str) or len(value) > limit:
+        raise _Wrong
+    return value
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _integer(value: object, top: int) -> int:
+    if type(value) is not int or not 0 <= value <= top:
+        raise _Wrong
+    return value
+
+
+def _listed(value: object, least: int) -> list[Any]:
+    if not isinstance(value, list) or len(value) < least:
+        raise _Wrong
+    return value
+
+
+def _port(value: object) -> None:
+    name, number, protocol, app_protocol = _listed(value, 4)[:4]
+    _text(name)
+    if number is not None:
+        _integer(number, _MAX_PORT)
+    _text(protocol)
+    _optional_text(app_protocol)
+
+
+def _endpoint_key(key: list[Any]) -> None:
+    namespace, service, address, ports = key
+    _text(namespace, 63)
+    _text(service, 253)
+    _text(address, 64)
+    if ports is not None:
+        if not 1 <= len(_listed(ports, 1)) <= _MAX_PORTS:
+            raise _Wrong
+        for port in ports:
+            _port(port)
+
+
+def _endpoint_value(value: object) -> None:
+    fields = _listed(value, 5)
+    _integer(fields[0], _INT63)
+    for text in fields[1:5]:
+        _optional_text(text)
+
+
+def _export_key(key: list[Any]) -> None:
+    namespace, service = key
+    _text(namespace, 63)
+    _text(service, 253)
+
+
+def _export_value(value: object) -> None:
+    created_at, properties = _listed(value, 2)[:2]
+    _optional_text(created_at)
+    if not isinstance(properties, dict) or not all(isinstance(name, str) for name in properties):
+        raise _Wrong
+
+
+def _cluster_key(key: list[Any]) -> None:
+    if key:
+        raise _Wrong
+
+
+def _cluster_value(value: object) -> None:
+    region, uid, software, shards, layout = _listed(value, 5)[:5]
+    for text in (region, uid, software):
+        _text(text)
+    _integer(shards, _INT63)
+    _integer(layout, _INT63)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One registered kind: its name in JSON, and checks that raise on a wrong key or value."""
+
+    name: str
+    check_key: Callable[[list[Any]], None]
+    check_value: Callable[[object], None]
+
+
+ENDPOINT = 1
+EXPORT = 2
+CLUSTER = 3
+
+KINDS: dict[int, Kind] = {
+    ENDPOINT: Kind("endpoint", _endpoint_key, _endpoint_value),
+    EXPORT: Kind("export", _export_key, _export_value),
+    CLUSTER: Kind("cluster", _cluster_key, _cluster_value),
+}
+
+
+def unpack(data: bytes) -> Any:  # noqa: ANN401 - any MessagePack value
+    """Read bytes that were checked, or made, here."""
+    return msgpack.unpackb(data, strict_map_key=False)
+
+
+def _canonical(data: bytes, what: str) -> object:
+    """The value in ``data``, which must be its canonical form.
+
+    The library's packer writes lists and scalars exactly as :func:`crdt.pack` does (a property test
+    holds that), so only what it would write otherwise (maps) is packed a second time: 1.5 us instead
+    of 12 us an entry.
+    """
+    try:
+        value = cast("object", msgpack.unpackb(data, strict_map_key=False))
+        same = msgpack.packb(value) == data
+        canonical = data if same and not _has_maps(value) else pack(value)
+    except (ValueError, CanonicalError, TypeError, msgpack.exceptions.UnpackException) as error:
+        message = f"{what} is not MessagePack of plain values"
+        raise ProtocolError(message, code="bad_entry") from error
+    if canonical != data or _depth(value) > _MAX_DEPTH:
+        message = f"{what} is not in canonical form, or nested deeper than {_MAX_DEPTH}"
+        raise ProtocolError(message, code="bad_entry")
+    return value
+
+
+def _has_maps(value: object) -> bool:
+    if isinstance(value, list):
+        return any(_has_maps(item) for item in value if isinstance(item, list | dict))
+    return isinstance(value, dict)
+
+
+def _depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max((_depth(item) for item in value.values()), default=0)
+    if isinstance(value, list):
+        nested = (_depth(item) for item in value if isinstance(item, list | dict))
+        return 1 + max(nested, default=0)
+    return 0
+
+
+def check_entry(cluster: str, element: bytes, op: int, value: bytes) -> None:
+    """Refuse an entry that ``cluster`` may not state or that breaks its kind's schema.
+
+    Raises :class:`ProtocolError` with code ``not_owner`` for another cluster's key, ``too_large``
+    beyond :data:`MAX_ENTRY_BYTES`, else ``bad_entry``.
+    """
+    if len(element) + len(value) > MAX_ENTRY_BYTES:
+        message = f"an entry of {len(element) + len(value)} bytes exceeds {MAX_ENTRY_BYTES}"
+        raise ProtocolError(message, code="too_large")
+    key = _canonical(element, "an element")
+    if not isinstance(key, list) or len(key) < 2 or type(key[0]) is not int:  # noqa: PLR2004
+        message = "an element is not a list of kind, cluster and key"
+        raise ProtocolError(message, code="bad_entry")
+    if key[1] != cluster:
+        message = f"an entry of {cluster} has the key of another cluster"
+        raise ProtocolError(message, code="not_owner")
+    content = _canonical(value, "a value")
+    kind = KINDS.get(key[0])
+    try:
+        if op and content is not None:
+            raise _Wrong
+        if kind is not None:
+            kind.check_key(key[2:])
+            if not op:
+                kind.check_value(content)
+    except (_Wrong, ValueError) as error:
+        name = str(key[0]) if kind is None else kind.name
+        message = f"an entry of kind {name} does not follow its schema"
+        raise ProtocolError(message, code="bad_entry") from error

@@ -1,0 +1,68 @@
+"""Errors of the operator API: one JSON shape for every way a request can fail."""
+
+from __future__ import annotations
+
+import json
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from replicator.errors import ReplicatorError
+from replicator.ops.address import host_header_is_loopback
+
+_log = structlog.get_logger(__name__)
+
+
+def error_response(
+    status: int, code: str, message: str, cure: str, headers: dict[str, str] | None = None
+) -> web.Response:
+    """``{"error": {"code", "message", "cure"}}`` with ``status``."""
+    body = json.dumps({"error": {"code": code, "cure": cure, "message": message}}, sort_keys=True)
+    return web.Response(
+        text=body + "\n", status=status, content_type="application/json", headers=headers
+    )
+
+
+class BadRequestError(ReplicatorError):
+    """A query parameter is wrong.  The asker's fault; answered with 400."""
+
+    code = "bad_parameter"
+
+
+def _from_http(request: web.Request, error: web.HTTPException) -> web.Response:
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        message = f"{request.path} does not take {request.method[:20]}"
+        allow = {"Allow": ", ".join(sorted(error.allowed_methods))}
+        return error_response(405, "method_not_allowed", message, "use GET", allow)
+    if isinstance(error, web.HTTPNotFound):
+        message = f"there is no {request.path[:200]!r} here"
+        cure = "ask for /v1/status, or see the manual for the paths of this version"
+        return error_response(404, "not_found", message, cure)
+    return error_response(error.status, "bad_request", error.reason, "correct the request")
+
+
+@web.middleware
+async def json_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn everything a handler raises into the one error shape."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _from_http(request, error)
+    except BadRequestError as error:
+        return error_response(400, error.code, error.message, error.cure)
+    except ReplicatorError as error:
+        return error_response(503, error.code, error.message, error.cure)
+    except Exception:  # noqa: BLE001 - the supervisor of one request: logged whole, told short
+        _log.exception("operator_request_failed", path=request.path)
+        cure = "see the agent's log; this is a defect worth reporting"
+        return error_response(500, "internal", "the agent failed to answer", cure)
+
+
+@web.middleware
+async def loopback_host_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse requests that did not mean this machine (DNS rebinding from a browser)."""
+    if not host_header_is_loopback(request.headers.get("Host")):
+        message = "the Host header does not name this machine"
+        return error_response(403, "bad_host", message, "ask for 127.0.0.1 or localhost")
+    return await handler(request)

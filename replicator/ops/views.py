@@ -1,0 +1,93 @@
+"""What the operator API, the health listener and ``/metrics`` ask of the agent.
+
+The agent implements :class:`AgentViews`; the servers here only carry its answers.  Every answer is
+a fresh JSON-able value (texts, integers within 53 bits, floats, booleans, None, lists, dicts with
+text keys) that the caller may keep and change.  Stamps, epochs and nanotimes are decimal texts.
+All methods are synchronous, show one moment, and must not block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+"""A JSON object as decoded or to be encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which endpoints are asked for; None means any."""
+
+    namespace: str | None = None
+    service: str | None = None
+    cluster: str | None = None
+
+    def admits(self, item: Json, origin: str | None) -> bool:
+        """Whether ``item``, an ITEM stated by cluster ``origin``, is among them."""
+        return (
+            self.namespace in {None, item.get("namespace")}
+            and self.service in {None, item.get("service")}
+            and self.cluster in {None, origin}
+        )
+
+
+class AgentViews(Protocol):
+    """Read-only views of a running agent."""
+
+    def status(self) -> Json:
+        """The whole ``/v1/status`` document.
+
+        ``converged``, and ``digest_equal`` of a peer, are false only once the digests have been
+        seen to differ longer than changes in transit explain, so that churn alone never makes a
+        healthy clusterset look bad; null until a first comparison.
+        """
+        ...
+
+    def peers(self) -> list[Json]:
+        """One PEER for each configured or connected peer, sorted by cluster."""
+        ...
+
+    def clusters(self) -> list[Json]:
+        """One CLUSTER for each origin known or expected, sorted by (cluster, shard)."""
+        ...
+
+    def services(self) -> list[Json]:
+        """One row per service, sorted by (namespace, service)."""
+        ...
+
+    def endpoints(
+        self, namespace: str | None, service: str | None, cluster: str | None
+    ) -> list[Json]:
+        """Visible endpoints as ITEMs in their fixed order; None selects any."""
+        ...
+
+    def snapshot(self) -> Json:
+        """The committed state as a SNAPSHOT document (:mod:`replicator.snapshots`)."""
+        ...
+
+    def config(self) -> Json:
+        """The configuration in force, without secrets."""
+        ...
+
+    def subscribe(self) -> AsyncIterator[Json]:
+        """Changes from now on, as ``{"op", "item", "origin", "committed_at", "convergence_ms"}``.
+
+        Subscribed when this returns, not at the first step.  The iterator raises
+        :class:`~replicator.ops.broadcast.LaggedError` when its reader is too slow;
+        :class:`~replicator.ops.broadcast.Broadcast` does both.
+        """
+        ...
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Whether traffic and rollouts may rely on this agent, and why not."""
+        ...
+
+    def healthy(self) -> tuple[bool, list[str]]:
+        """Whether the process works (else a kubelet should restart it), and why not."""
+        ...
+
+    def metrics(self) -> bytes:
+        """The Prometheus exposition (:meth:`replicator.ops.metrics.Metrics.exposition`)."""
+        ...

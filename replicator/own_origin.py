@@ -1,0 +1,190 @@
+"""Our own origin: the only writer of this cluster's elements.
+
+Changes are stamped when observed and wait in the pending batch; :meth:`OwnOrigin.seal` moves the batch
+into the served state and signs the next head (rules C1, C3).  Nothing of a sealed batch may be served
+before it is durable, so while ``sealing`` the set must not be read for peers.
+
+Invariant: an element whose value is unchanged gets no new stamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clusters.model import ServiceKey
+from crdt import Base, Change, Entry, Head, Origin, OriginSet, StampClock, Version
+from crdt.origin_set import ADD, NIL, REMOVE
+from replicator.kinds import MAX_ENTRY_BYTES
+from replicator.projection import service_of
+from replicator.service_index import ServiceIndex
+from replicator.signing import Signer
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBatch:
+    """What must be on disk, in one transaction, before the head may be sent."""
+
+    epoch: int
+    ceiling: int
+    last_stamp: int
+    head: Head
+    entries: tuple[Entry, ...]
+    floor: int
+
+
+class OwnOrigin:
+    """State of the local origin."""
+
+    def __init__(
+        self, origin: Origin, signer: Signer, *, epoch: int, clock: StampClock, elements: OriginSet
+    ) -> None:
+        """Continue from ``elements`` (empty at first) in ``epoch``."""
+        self.origin = origin
+        self.signer = signer
+        self.epoch = epoch
+        self.elements = elements
+        self.index = ServiceIndex(elements)
+        self.head: Head | None = None
+        self.sealing = False
+        self.oversized = 0
+        """Entries left out for exceeding the entry limit."""
+        self._clock = clock
+        self._base: Base | None = None
+        self._pending: dict[bytes, Entry] = {}
+        self._services: dict[ServiceKey | None, dict[bytes, bytes]] = {}
+        self._observed_at: int | None = None
+        self._moved = False
+        self._issued_at = 0
+        self._floor_target = 0
+        self._floor_stamp = 0
+        for element, _, value in elements.live():
+            key = service_of(element)
+            self._services.setdefault(key, {})[element] = value
+
+    def restore_head(self, head: Head) -> None:
+        """Take the journal's last head; later ones are issued above it."""
+        self.head = head
+        self._base = head.base
+        self._issued_at = head.issued_at
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a head should be published."""
+        return bool(self._pending) or self._moved or self.head is None
+
+    @property
+    def stated_services(self) -> set[ServiceKey]:
+        """Services about which something live is stated, pending changes included."""
+        return {key for key, stated in self._services.items() if key is not None and stated}
+
+    def state(self, key: ServiceKey | None, stated: Mapping[bytes, bytes], wall_ns: int) -> int:
+        """Make the live elements of ``key`` exactly ``stated``; returns how many changed.
+
+        ``key`` None is the cluster's own element.  Stamps are taken now, in element order; an entry
+        over the size limit is left out and counted.
+        """
+        current = self._services.setdefault(key, {})
+        changes: list[tuple[bytes, int, bytes]] = [
+            (element, REMOVE, NIL) for element in current if element not in stated
+        ]
+        for element, value in stated.items():
+            if current.get(element) == value:
+                continue
+            if len(element) + len(value) > MAX_ENTRY_BYTES:
+                self.oversized += 1
+                continue
+            changes.append((element, ADD, value))
+        for element, op, value in sorted(changes):
+            self._pending[element] = (element, self._clock.next(wall_ns), op, value)
+            if op == ADD:
+                current[element] = value
+            else:
+                del current[element]
+        if changes and self._observed_at is None:
+            self._observed_at = wall_ns
+        if not current:
+            del self._services[key]
+        return len(changes)
+
+    def move_floor(self, floor: int, wall_ns: int) -> None:
+        """Collect tombstones up to ``floor``; takes a fresh stamp and head (never moves back)."""
+        if floor > self.elements.floor:
+            self._floor_target = floor
+            self._floor_stamp = self._clock.next(wall_ns)
+            self._moved = True
+
+    def open_epoch(self, above: int) -> None:
+        """Start an epoch above ``above`` and ours, without a base: receivers take a snapshot.
+
+        For when a head of our own origin that we do not hold was met (rules C10, C12).
+        """
+        self.epoch = max(self.epoch, above) + 1
+        self._base = None
+        self._moved = True
+        self._floor_stamp = 0
+
+    def seal(self, wall_ns: int) -> OwnBatch:
+        """Move the pending batch into the state and sign its head; ``sealing`` until published.
+
+        The caller makes the batch durable and then calls :meth:`published`.
+        """
+        entries = tuple(sorted(self._pending.values(), key=lambda entry: entry[1]))
+        floor = max(self.elements.floor, self._floor_target)
+        stamp = self._clock.last if entries or self._floor_stamp else self.elements.version.stamp
+        if stamp == 0:
+            stamp = self._clock.next(wall_ns)
+        before = {entry[0]: self.elements.get(entry[0]) for entry in entries}
+        self.elements.advance(entries, version=Version(self.epoch, stamp), floor=floor)
+        self._reindex(before)
+        observed = wall_ns if self._observed_at is None else self._observed_at
+        head = self._sign(self._unsigned(wall_ns, observed))
+        self._pending, self._observed_at = {}, None
+        self._moved = False
+        self._floor_stamp = 0
+        self.sealing = True
+        self.head = head
+        return OwnBatch(self.epoch, self._clock.ceiling, self._clock.last, head, entries, floor)
+
+    def _reindex(self, before: Mapping[bytes, tuple[int, bytes] | None]) -> None:
+        changes = []
+        for element, old in before.items():
+            new = self.elements.get(element)
+            values = (None if old is None else old[1], None if new is None else new[1])
+            changes.append(Change(element, *values, 0))
+        self.index.apply(changes)
+
+    def published(self) -> None:
+        """The sealed batch is durable: its head may be served."""
+        self.sealing = False
+
+    def reissue(self, wall_ns: int) -> Head:
+        """Sign the present head anew with a later issue time; nothing else changes."""
+        if self.head is None or self.sealing:
+            message = "no published head to issue again"
+            raise ValueError(message)
+        self.head = self._sign(self._unsigned(wall_ns, self.head.observed_at))
+        return self.head
+
+    def _unsigned(self, wall_ns: int, observed_at: int) -> Head:
+        self._issued_at = max(self._issued_at + 1, wall_ns)
+        elements = self.elements
+        return Head(
+            origin=self.origin,
+            epoch=self.epoch,
+            base=self._base,
+            stamp=elements.version.stamp,
+            floor=elements.floor,
+            count=len(elements),
+            root=elements.root(),
+            issued_at=self._issued_at,
+            observed_at=observed_at,
+            key_id=self.signer.key_id,
+        )
+
+    def _sign(self, head: Head) -> Head:
+        return head.signed(self.signer.sign(head.canonical()))
+
+    def clean_stop(self) -> int:
+        """The exact last stamp, to be stored as the ceiling of a clean stop."""
+        return self._clock.last

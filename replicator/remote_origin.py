@@ -1,0 +1,192 @@
+"""One remote origin at this replica: its committed set, its head, and the transfer under way.
+
+Every committed view is exactly the owner's state at the committed head.  The machine decides and
+changes state synchronously; sending, storing and logging are its caller's.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from clusters.model import ServiceKey
+from crdt import (
+    ZERO,
+    Change,
+    ContinuityError,
+    Entry,
+    GapError,
+    Head,
+    MismatchError,
+    Origin,
+    OriginSet,
+    Staging,
+    StaleError,
+    Version,
+)
+from replicator.errors import ProtocolError
+from replicator.freshness import Latencies
+from replicator.messages import Record, Transfer
+from replicator.service_index import ServiceIndex
+from replicator.signing import Verifier
+
+
+class Outcome(Enum):
+    """What taking a chunk did."""
+
+    STAGED = "staged"
+    """Waiting for the rest of the transfer."""
+    COMMITTED = "committed"
+    RENEWED = "renewed"
+    """Nothing new but a later issue time: the origin is fresh."""
+    IGNORED = "ignored"
+    """Already committed, or of an older epoch."""
+    AGAIN = "again"
+    """The chunk does not continue what is here: ask again from the committed version."""
+    MISMATCH = "mismatch"
+    """Count or root do not add up; the view stays, ask for a snapshot."""
+    EQUIVOCATION = "equivocation"
+    """A second, different state was signed for the committed version; the view stays."""
+
+
+class Taken(NamedTuple):
+    """The outcome of a chunk and, for a commit, what it did."""
+
+    outcome: Outcome
+    changes: list[Change] = []  # noqa: RUF012 - never changed
+    entries: tuple[Entry, ...] = ()
+    """What the journal needs: the entries put, or with ``replaced`` all of them."""
+    replaced: bool = False
+
+
+class RemoteOrigin:
+    """What is known of one remote origin."""
+
+    def __init__(self, origin: Origin) -> None:
+        """Nothing known yet."""
+        self.origin = origin
+        self.elements = OriginSet()
+        self.index = ServiceIndex(self.elements)
+        self.head: Head | None = None
+        self.record: Record | None = None
+        self.staging: Staging | None = None
+        self.source: int | None = None
+        """Session this origin is taken from."""
+        self.progress_at = 0.0
+        """Monotonic time of the last frame of this origin from its source."""
+        self.fresh_at: float | None = None
+        """Monotonic time when the origin's issue time last advanced; None in this life."""
+        self.distrust = False
+        """The last transfer did not add up: ask for a snapshot."""
+        self.latencies = Latencies()
+
+    @property
+    def version(self) -> Version:
+        """The committed version."""
+        return self.elements.version
+
+    def restore(self, elements: OriginSet, head: Head, record: Record) -> bool:
+        """Take what a journal kept; False (and nothing taken) when it does not add up."""
+        if len(elements) != head.count or elements.root() != head.root:
+            return False
+        self.elements, self.head, self.record = elements, head, record
+        self.index = ServiceIndex(elements)
+        return True
+
+    def take(
+        self, chunk: Transfer, verifier: Verifier, offered: Record | None
+    ) -> Taken:
+        """Stage a chunk and commit if it carries its head.
+
+        ``offered`` is the record the sender gave; it counts once a head verifies by it.
+
+        Raises :class:`~replicator.errors.ProtocolError` when the head does not verify; state is
+        unchanged then, the staging is discarded.
+        """
+        head = chunk.head
+        if head is not None and head.version == self.version and self.head is not None:
+            return Taken(self._renew(head, verifier, offered))
+        if Version(chunk.epoch, chunk.to) <= self.version and not chunk.snapshot:
+            return Taken(Outcome.IGNORED)
+        if not self._stage(chunk):
+            return Taken(Outcome.AGAIN)
+        if head is None:
+            return Taken(Outcome.STAGED)
+        return self._commit(head, verifier, offered)
+
+    def _stage(self, chunk: Transfer) -> bool:
+        staging = self.staging
+        first = chunk.start == 0 if chunk.snapshot else True
+        fits = staging is not None and (staging.epoch, staging.replaces) == (
+            chunk.epoch,
+            chunk.snapshot,
+        )
+        if not fits:
+            if not first:
+                return False
+            start = 0 if chunk.snapshot else self.version.stamp
+            staging = Staging(epoch=chunk.epoch, start=start, replaces=chunk.snapshot)
+            self.staging = staging
+        assert staging is not None  # noqa: S101 - for the type checker
+        try:
+            staging.add(chunk.start, chunk.to, chunk.entries)
+        except GapError:
+            self.staging = None
+            return False
+        return True
+
+    def _verified_by(self, head: Head, verifier: Verifier, offered: Record | None) -> Record:
+        """The record ``head`` verifies by; raises :class:`ProtocolError` when there is none."""
+        record = self.record
+        if record is None or record.key_id != head.key_id:
+            record = offered
+        if record is None:
+            detail = f"a head of {self.origin.cluster} came before its record"
+            raise ProtocolError(detail, code="unknown_key")
+        verifier.verify(head, record)
+        return record
+
+    def _renew(self, head: Head, verifier: Verifier, offered: Record | None) -> Outcome:
+        assert self.head is not None  # noqa: S101 - checked by the caller
+        same = head.same_state(self.head)
+        if same and head.issued_at <= self.head.issued_at:
+            return Outcome.IGNORED
+        record = self._verified_by(head, verifier, offered)
+        if not same:
+            return Outcome.EQUIVOCATION
+        self.head, self.record = head, record
+        return Outcome.RENEWED
+
+    def _commit(
+        self, head: Head, verifier: Verifier, offered: Record | None
+    ) -> Taken:
+        staging, self.staging = self.staging, None
+        assert staging is not None  # noqa: S101 - the chunk was just staged
+        record = self._verified_by(head, verifier, offered)
+        before = self.version.stamp
+        try:
+            changes = self.elements.commit(staging, head)
+        except MismatchError:
+            self.distrust = True
+            return Taken(Outcome.MISMATCH)
+        except StaleError:
+            return Taken(Outcome.IGNORED)
+        except (GapError, ContinuityError):
+            return Taken(Outcome.AGAIN)
+        self.distrust = False
+        self.head, self.record = head, record
+        if staging.replaces:
+            entries = tuple(self.elements.entries())
+        else:
+            put = staging.entries.items()
+            entries = tuple((key, *stored) for key, stored in put if stored[0] > before)
+        return Taken(Outcome.COMMITTED, changes, entries, staging.replaces)
+
+    def follow(self, changes: list[Change]) -> set[ServiceKey]:
+        """Bring the index up to a commit; returns the services whose view may have changed."""
+        return self.index.apply(changes)
+
+    @property
+    def known(self) -> bool:
+        """Whether a complete state was ever committed."""
+        return self.version > ZERO

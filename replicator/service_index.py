@@ -1,0 +1,99 @@
+"""Which elements of one origin belong to which service.
+
+Kept beside an origin's committed set and moved by the same commits, so a service can be read without
+a scan.  Endpoints are visible only while their service is exported, whatever the arrival order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from clusters.model import Endpoint, ExportedService, ServiceKey
+from crdt import Change, OriginSet
+from replicator import projection
+from replicator.kinds import CLUSTER, ENDPOINT, EXPORT
+
+
+class ServiceIndex:
+    """Index over the live elements of one :class:`~crdt.OriginSet`."""
+
+    def __init__(self, elements: OriginSet) -> None:
+        """Index everything ``elements`` holds now."""
+        self._set = elements
+        self._endpoints: dict[ServiceKey, set[bytes]] = {}
+        self._exports: dict[ServiceKey, bytes] = {}
+        self._cluster: bytes | None = None
+        for element, _, _ in elements.live():
+            self._insert(element)
+
+    def apply(self, changes: Iterable[Change]) -> set[ServiceKey]:
+        """Follow a commit; returns the services whose visible state may have changed."""
+        touched: set[ServiceKey] = set()
+        for element, before, after, _ in changes:
+            key = projection.service_of(element)
+            if key is not None:
+                touched.add(key)
+            if before is None:
+                self._insert(element)
+            elif after is None:
+                self._discard(element, key)
+        return touched
+
+    def _insert(self, element: bytes) -> None:
+        kind, key = projection.kind_of(element), projection.service_of(element)
+        if kind == CLUSTER:
+            self._cluster = element
+        elif kind == EXPORT and key is not None:
+            self._exports[key] = element
+        elif kind == ENDPOINT and key is not None:
+            self._endpoints.setdefault(key, set()).add(element)
+
+    def _discard(self, element: bytes, key: ServiceKey | None) -> None:
+        if key is None:
+            if element == self._cluster:
+                self._cluster = None
+        elif self._exports.get(key) == element:
+            del self._exports[key]
+        else:
+            elements = self._endpoints[key]
+            elements.discard(element)
+            if not elements:
+                del self._endpoints[key]
+
+    def services(self) -> list[ServiceKey]:
+        """Exported services in order."""
+        return sorted(self._exports)
+
+    def all_services(self) -> set[ServiceKey]:
+        """Services with any element, exported or not."""
+        return {*self._exports, *self._endpoints}
+
+    def elements(self, key: ServiceKey) -> Iterator[bytes]:
+        """Elements of a service, its export element included, in no particular order."""
+        yield from self._endpoints.get(key, ())
+        if key in self._exports:
+            yield self._exports[key]
+
+    def export(self, key: ServiceKey) -> ExportedService | None:
+        """Export state of a service, None when it is not exported."""
+        element = self._exports.get(key)
+        found = None if element is None else self._set.get(element)
+        return None if found is None else projection.export_of(found[1])
+
+    def visible(self, key: ServiceKey) -> list[tuple[int, Endpoint]]:
+        """(stamp, endpoint) of what consumers may see of a service, by address and ports."""
+        if key not in self._exports:
+            return []
+        rows = []
+        for element in sorted(self._endpoints.get(key, ())):
+            found = self._set.get(element)
+            if found is not None:
+                endpoint = projection.endpoint_of(element, found[1])
+                if projection.may_be_visible(endpoint):
+                    rows.append((found[0], endpoint))
+        return rows
+
+    def cluster(self) -> projection.ClusterInfo | None:
+        """What the origin says of itself."""
+        found = None if self._cluster is None else self._set.get(self._cluster)
+        return None if found is None else projection.cluster_info(found[1])

@@ -1,0 +1,128 @@
+"""One conversation with one peer: what was said, what is wanted, what waits to be sent.
+
+Cursors, not queues: per origin only the version the peer has reached is kept, and the next delta is cut
+from the served state when the socket can take more, so superseded changes collapse and memory does not
+grow with the backlog.  Only small control messages wait in the outbox.
+
+The replica decides; this class keeps the state of the conversation and its beats.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from crdt import Origin
+from replicator import messages as m
+from replicator.codec import encode
+from replicator.cursor import Cursor
+from replicator.errors import ProtocolError
+from replicator.freshness import ClockFilter, exchange
+
+BEAT_BUSY_SECONDS = 1.0
+BEAT_IDLE_SECONDS = 2.0
+SETTLE_SECONDS = 0.2
+HELLO_SECONDS = 5.0
+SILENCE_SECONDS = 10.0
+"""A link on which nothing arrives for this long is closed (five idle beats)."""
+_OUTBOX_LIMIT = 10_000
+
+
+class Session:
+    """State of one link to one peer."""
+
+    def __init__(self, number: int, cluster: str, *, dialled: bool, now: float) -> None:
+        """A fresh link to ``cluster`` (from its certificate)."""
+        self.number = number
+        self.cluster = cluster
+        self.dialled = dialled
+        self.opened_at = now
+        self.peer: m.Hello | None = None
+        self.answered = False
+        """The peer has told what it holds (its first Heads arrived)."""
+        self.adverts: dict[Origin, m.Advert] = {}
+        self.cursors: dict[Origin, Cursor] = {}
+        self.ready: dict[Origin, None] = {}
+        """Origins with something to send, oldest first."""
+        self.wanting: set[Origin] = set()
+        """Origins asked of this peer."""
+        self.untold: set[Origin] = set()
+        """Origins whose committed version the peer has not been told."""
+        self.records_sent: set[tuple[Origin, bytes]] = set()
+        self.records: dict[Origin, m.Record] = {}
+        """Records the peer sent, before a head was verified by them."""
+        self.clock = ClockFilter()
+        self.heard_at = now
+        self.beat_heard_at: float | None = None
+        self.peer_digest: bytes | None = None
+        self._outbox: deque[bytes] = deque()
+        self._last_beat: m.Beat | None = None
+        self._last_beat_received = 0
+        self._beat_at = now
+        self._busy = False
+
+    def say(self, message: m.Message) -> None:
+        """Put a control message into the outbox.
+
+        Raises :class:`ProtocolError` (``too_slow``) when the peer reads nothing of what it causes.
+        """
+        if len(self._outbox) >= _OUTBOX_LIMIT:
+            detail = f"{self.cluster} does not read its control messages"
+            raise ProtocolError(detail, code="too_slow")
+        self._outbox.append(encode(message))
+
+    def take_outbox(self) -> list[bytes]:
+        """All waiting control frames, in order."""
+        frames = list(self._outbox)
+        self._outbox.clear()
+        return frames
+
+    @property
+    def has_outbox(self) -> bool:
+        """Whether control frames wait."""
+        return bool(self._outbox)
+
+    def heard_beat(self, beat: m.Beat, now: float, wall_ns: int) -> None:
+        """Take the peer's beat: its digest and, from the second one on, round trip and offset."""
+        self._last_beat, self._last_beat_received = beat, wall_ns
+        self.beat_heard_at = now
+        self.peer_digest = beat.digest
+        if beat.echo_sent:
+            sample = exchange(beat.echo_sent, beat.echo_received, beat.sent_at, wall_ns)
+            self.clock.add(sample)
+
+    def settle(self, now: float) -> None:
+        """Something was committed: beat soon, so that a lost message is found at once."""
+        self._beat_at = min(self._beat_at, now + SETTLE_SECONDS)
+        self._busy = True
+
+    @property
+    def beat_due(self) -> float:
+        """Monotonic time of the next beat."""
+        return self._beat_at
+
+    def beat(self, digest: bytes, now: float, wall_ns: int) -> m.Beat:
+        """The next beat; the one after it follows in 1 s under traffic, else 2 s."""
+        self._beat_at = now + (BEAT_BUSY_SECONDS if self._busy else BEAT_IDLE_SECONDS)
+        self._busy = False
+        last = self._last_beat
+        if last is None:
+            return m.Beat(wall_ns, 0, 0, digest)
+        return m.Beat(wall_ns, last.sent_at, self._last_beat_received, digest)
+
+    @property
+    def rtt_ns(self) -> int:
+        """Best recent round trip in nanoseconds; 0 before the first exchange."""
+        best = self.clock.best()
+        return 0 if best is None else best.rtt_ns
+
+    @property
+    def offset_ns(self) -> int:
+        """The peer's wall clock minus ours in nanoseconds; 0 before the first exchange."""
+        best = self.clock.best()
+        return 0 if best is None else best.offset_ns
+
+    def overdue(self, now: float) -> str | None:
+        """Why the link should be given up now, or None."""
+        if self.peer is None:
+            return "no hello" if now - self.opened_at > HELLO_SECONDS else None
+        return "silent" if now - self.heard_at > SILENCE_SECONDS else None

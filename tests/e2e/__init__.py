@@ -1,0 +1,1 @@
+"""End-to-end tests: real agents as processes against real Kubernetes control planes."""

@@ -1,0 +1,109 @@
+"""Fixtures of the end-to-end tests: three control planes for the whole run, and the name of a test.
+
+``REPLICATOR_E2E_KUBE=1.34.4`` runs everything on another Kubernetes release (built at first use).
+When a test fails, the last lines of every program's log are part of its report; the whole logs
+stay in the run's temporary folder, which the report names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import AsyncIterator, Generator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from .agents import ACCOUNT, Mesh
+from .kube import build
+from .kube.control_plane import ControlPlane
+from .kube.processes import tail
+from .objects import NAMESPACE, NODE, NODES
+
+RBAC = Path(__file__).with_name("kube") / "rbac.yaml"
+CLUSTERS = ("a", "b", "c")
+LOGS: pytest.StashKey[Path] = pytest.StashKey()
+
+Planes = dict[str, ControlPlane]
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Folder of this run, with all logs."""
+    folder = tmp_path_factory.mktemp("e2e")
+    request.config.stash[LOGS] = folder
+    return folder
+
+
+@pytest.fixture(scope="session")
+def programs() -> build.Programs:
+    """Return the real Kubernetes programs, built if they are not."""
+    version = os.environ.get("REPLICATOR_E2E_KUBE") or build.DEFAULT_VERSION
+    try:
+        return build.ensure(version)
+    except build.BuildError as error:
+        pytest.fail(f"cannot build Kubernetes {version}: {error}", pytrace=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def planes(programs: build.Programs, run_folder: Path) -> AsyncIterator[Planes]:
+    """Three control planes, each with a node and the namespace ``shop``."""
+    made = {
+        name: ControlPlane(name, index, programs, run_folder / name)
+        for index, name in enumerate(CLUSTERS)
+    }
+    async with AsyncExitStack() as stack:
+        entering = [stack.enter_async_context(plane) for plane in made.values()]
+        await asyncio.gather(*entering)
+        for plane in made.values():
+            await plane.admin.create(NODES, {"metadata": {"name": NODE}})
+            await plane.create_namespace(NAMESPACE)
+        yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def agent_account(planes: Planes) -> str:
+    """Create the agent's service account and rights everywhere; its namespace/name."""
+    await asyncio.gather(*(plane.create_from(RBAC) for plane in planes.values()))
+    return "/".join(ACCOUNT)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def running_mesh(planes: Planes, agent_account: str, run_folder: Path) -> AsyncIterator[Mesh]:
+    """Return an agent for each control plane; for ``mesh`` only."""
+    assert agent_account == "/".join(ACCOUNT)
+    async with Mesh(planes, run_folder / "agents") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def mesh(running_mesh: Mesh) -> Mesh:
+    """Return the agents, all of them running and ready whatever the test before left."""
+    await running_mesh.start_all()
+    return running_mesh
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Name of a Service that no other test uses; readable, and short enough for a label."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    digest = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:6]
+    return f"{words[:40].strip('-')}-{digest}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the ends of all logs to the report of a failed test."""
+    report = yield
+    folder = item.config.stash.get(LOGS, None)
+    if report.failed and folder is not None:
+        logs = sorted(folder.glob("**/*.log"))
+        ends = [tail(log) for log in logs if log.name != "audit.log"]
+        report.sections.append((f"logs below {folder}", "\n".join(ends)))
+    return report

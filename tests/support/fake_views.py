@@ -1,0 +1,200 @@
+"""An agent's views without an agent: documents to be changed at will, and a real broadcast."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from replicator.ops.broadcast import Broadcast, Subscription
+from replicator.ops.metrics import Metrics
+
+Json = dict[str, Any]
+
+
+def item(address: str = "10.20.1.4", **changes: Any) -> Json:
+    """One ITEM of fjord's shop/cart."""
+    return {
+        "kind": "endpoint",
+        "tag": "fjord:1764655200000000000",
+        "namespace": "shop",
+        "service": "cart",
+        "address": address,
+        "ports": [{"name": "http", "port": 8080, "protocol": "TCP", "app_protocol": None}],
+        "ready": True,
+        "serving": True,
+        "terminating": False,
+        "hostname": None,
+        "zone": "fjord-a",
+        "node": "worker-1",
+        "pod": "cart-7d9f",
+    } | changes
+
+
+def change(op: str = "add", origin: str = "fjord", **item_changes: Any) -> Json:
+    """One event of ``/v1/watch``."""
+    return {
+        "op": op,
+        "item": item(**item_changes),
+        "origin": origin,
+        "committed_at": "2025-12-02T06:00:00.120Z",
+        "convergence_ms": 81.25,
+    }
+
+
+def peer(cluster: str, **changes: Any) -> Json:
+    """A connected PEER in good order."""
+    return {
+        "cluster": cluster,
+        "url": f"https://{cluster}.mesh.example:7443",
+        "state": "connected",
+        "dialled": True,
+        "instance": f"{cluster}-1",
+        "connected_seconds": 3725.0,
+        "rtt_ms": 81.4,
+        "clock_offset_ms": -0.35,
+        "last_beat_age_seconds": 0.4,
+        "digest_equal": True,
+        "last_error": None,
+        "bytes_sent": 10240,
+        "bytes_received": 300,
+        "software": "0.1.0",
+    } | changes
+
+
+def cluster(name: str, **changes: Any) -> Json:
+    """A fresh CLUSTER."""
+    return {
+        "cluster": name,
+        "shard": 0,
+        "region": f"region-of-{name}",
+        "self": False,
+        "state": "fresh",
+        "elements": 1200,
+        "tombstones": 7,
+        "services": 40,
+        "head": {
+            "epoch": "1",
+            "stamp": f"{name}:1764655200000000000",
+            "floor": "0",
+            "count": 1207,
+            "root": "ab" * 32,
+            "issued_at": "1764655200000000000",
+        },
+        "head_age_seconds": 2.4,
+        "staleness_seconds": 0.2,
+        "via": name,
+        "convergence_ms": {"p50": 82.5, "p99": 104.0, "max": 250.0, "count": 900},
+        "clock_offset_ms": -0.35,
+    } | changes
+
+
+def side(kind: str, **changes: Any) -> Json:
+    """A SOURCE in good order."""
+    resource = {
+        "name": "endpointslices",
+        "synced": True,
+        "last_event_age_seconds": 3.5,
+        "error": None,
+    }
+    return {"kind": kind, "synced": True, "resources": [resource], "counters": {}} | changes
+
+
+def good_status() -> Json:
+    """The status of mesa: fjord and tundra connected, everything fresh."""
+    return {
+        "agent": {
+            "cluster": "mesa",
+            "clusterset": "prod",
+            "region": "us-east-1",
+            "instance": "3f2a",
+            "version": "0.1.0",
+            "epoch": "1",
+            "started_at": "2025-12-02T05:00:00.000Z",
+            "ready": True,
+            "reasons": [],
+        },
+        "converged": True,
+        "digest": "cd" * 32,
+        "clusters": [
+            cluster("fjord"),
+            cluster("mesa", self=True, via=None, convergence_ms=None, clock_offset_ms=None),
+            cluster("tundra"),
+        ],
+        "peers": [peer("fjord"), peer("tundra")],
+        "source": side("kubernetes"),
+        "target": side("endpointslices"),
+        "problems": [],
+    }
+
+
+class FakeViews:
+    """Implements :class:`replicator.ops.views.AgentViews` from what a test puts into it."""
+
+    def __init__(self, *, watch_limit: int = 64) -> None:
+        """A good agent without services; a watcher may fall ``watch_limit`` changes behind."""
+        self.status_document = good_status()
+        self.service_rows: list[Json] = []
+        self.items: list[Json] = []
+        self.snapshot_document: Json = {}
+        self.config_document: Json = {"cluster": "mesa"}
+        self.broadcast: Broadcast[Json] = Broadcast(limit=watch_limit)
+        self.reasons_not_ready: list[str] = []
+        self.reasons_not_healthy: list[str] = []
+        self.numbers = Metrics("mesa", ("fjord", "tundra"))
+        self.failure: Exception | None = None
+        self.asked: list[tuple[str | None, str | None, str | None]] = []
+
+    def status(self) -> Json:
+        """The scripted document, or the scripted failure."""
+        if self.failure is not None:
+            raise self.failure
+        return copy.deepcopy(self.status_document)
+
+    def peers(self) -> list[Json]:
+        """Those of the status."""
+        return list(self.status()["peers"])
+
+    def clusters(self) -> list[Json]:
+        """Those of the status."""
+        return list(self.status()["clusters"])
+
+    def services(self) -> list[Json]:
+        """As scripted."""
+        return copy.deepcopy(self.service_rows)
+
+    def endpoints(
+        self, namespace: str | None, service: str | None, cluster: str | None
+    ) -> list[Json]:
+        """The scripted items that are asked for."""
+        self.asked.append((namespace, service, cluster))
+        return [
+            copy.deepcopy(row)
+            for row in self.items
+            if namespace in {None, row["namespace"]}
+            and service in {None, row["service"]}
+            and cluster in {None, row["tag"].partition(":")[0]}
+        ]
+
+    def snapshot(self) -> Json:
+        """As scripted."""
+        return copy.deepcopy(self.snapshot_document)
+
+    def config(self) -> Json:
+        """As scripted."""
+        return copy.deepcopy(self.config_document)
+
+    def subscribe(self) -> Subscription[Json]:
+        """A place in :attr:`broadcast`."""
+        return self.broadcast.subscribe()
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Ready unless reasons were given."""
+        return not self.reasons_not_ready, list(self.reasons_not_ready)
+
+    def healthy(self) -> tuple[bool, list[str]]:
+        """Healthy unless reasons were given."""
+        return not self.reasons_not_healthy, list(self.reasons_not_healthy)
+
+    def metrics(self) -> bytes:
+        """Of :attr:`numbers`."""
+        return self.numbers.exposition()
