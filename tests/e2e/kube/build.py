@@ -134,8 +134,11 @@ def _ensure_release(release: Release) -> None:
             return
         go = _Go(folder / "module")
         _prepare_module(go, release)
+        for left_over in folder.glob("*.part"):
+            left_over.unlink()
         for name in missing:
-            part = folder / f"{name}.part"
+            # Named after this run: a compiler that outlived a killed run must not write into ours.
+            part = folder / f"{name}.{os.getpid()}.part"
             go.run(
                 ("build", "-v", "-buildvcs=false", "-trimpath"),
                 ("-ldflags", release.link_flags, "-o", str(part), release.commands[name]),
