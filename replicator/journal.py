@@ -268,9 +268,7 @@ def _store_remotes(rows: sqlite3.Connection, commits: Sequence[RemoteCommit]) ->
             f"REPLACE INTO entries VALUES ({number}, ?, ?, ?, ?, ?)",  # noqa: S608 - an integer
             _rows(commit.entries),
         )
-        query = (
-            f"DELETE FROM entries WHERE origin = ? AND op = {_REMOVE} AND stamp <= ?"  # noqa: S608
-        )
+        query = f"DELETE FROM entries WHERE origin = ? AND op = {_REMOVE} AND stamp <= ?"  # noqa: S608
         rows.execute(query, (number, commit.floor))
 
 

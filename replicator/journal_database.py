@@ -209,9 +209,7 @@ class Database:
         if row is None:
             raise corrupt(self.path, "its schema row is missing")
         if row[0] > SCHEMA_VERSION:
-            message = (
-                f"{self.path} has schema {row[0]}, this program reads up to {SCHEMA_VERSION}"
-            )
+            message = f"{self.path} has schema {row[0]}, this program reads up to {SCHEMA_VERSION}"
             cure = "run the newer program that wrote it, or move the state folder aside"
             raise JournalError(message, cure=cure, code="journal_newer")
 

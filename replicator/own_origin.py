@@ -31,6 +31,8 @@ class OwnBatch:
     head: Head
     entries: tuple[Entry, ...]
     floor: int
+    changes: tuple[Change, ...]
+    """What readers of our own elements see differently."""
 
 
 class OwnOrigin:
@@ -136,7 +138,7 @@ class OwnOrigin:
             stamp = self._clock.next(wall_ns)
         before = {entry[0]: self.elements.get(entry[0]) for entry in entries}
         self.elements.advance(entries, version=Version(self.epoch, stamp), floor=floor)
-        self._reindex(before)
+        changes = self._reindex(before)
         observed = wall_ns if self._observed_at is None else self._observed_at
         head = self._sign(self._unsigned(wall_ns, observed))
         self._pending, self._observed_at = {}, None
@@ -144,15 +146,19 @@ class OwnOrigin:
         self._floor_stamp = 0
         self.sealing = True
         self.head = head
-        return OwnBatch(self.epoch, self._clock.ceiling, self._clock.last, head, entries, floor)
+        return OwnBatch(
+            self.epoch, self._clock.ceiling, self._clock.last, head, entries, floor, changes
+        )
 
-    def _reindex(self, before: Mapping[bytes, tuple[int, bytes] | None]) -> None:
+    def _reindex(self, before: Mapping[bytes, tuple[int, bytes] | None]) -> tuple[Change, ...]:
         changes = []
         for element, old in before.items():
-            new = self.elements.get(element)
+            entry, new = self.elements.entry(element), self.elements.get(element)
             values = (None if old is None else old[1], None if new is None else new[1])
-            changes.append(Change(element, *values, 0))
+            stamp = self.elements.version.stamp if entry is None else entry[1]
+            changes.append(Change(element, *values, stamp))
         self.index.apply(changes)
+        return tuple(changes)
 
     def published(self) -> None:
         """The sealed batch is durable: its head may be served."""

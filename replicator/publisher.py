@@ -13,6 +13,7 @@ from collections.abc import Callable
 import structlog
 
 from clusters.base import Clock
+from crdt import Change
 from replicator.codec import encode_head
 from replicator.effects import Effect
 from replicator.errors import JournalError
@@ -35,12 +36,14 @@ class Publisher:
         journal: Journal,
         clock: Clock,
         perform: Callable[[list[Effect]], None],
+        announce: Callable[[tuple[Change, ...]], None],
     ) -> None:
-        """``perform`` carries out the replica's effects; it must not block."""
+        """``perform`` carries out effects, ``announce`` shows own changes; neither may block."""
         self._replica = replica
         self._journal = journal
         self._clock = clock
         self._perform = perform
+        self._announce = announce
         self._dirty = asyncio.Event()
         self.failing: str | None = None
         """Why the journal refuses our batches at present."""
@@ -89,4 +92,5 @@ class Publisher:
                 await self._clock.sleep(_RETRY_SECONDS)
         self.failing = None
         self.heads += 1
+        self._announce(batch.changes)
         self._perform(self._replica.published(self._clock.monotonic()))

@@ -224,5 +224,5 @@ def forge(entries: list[Entry], how: int, to: int) -> list[Entry]:
 
 def test_the_core_does_what_the_reference_model_does_on_any_schedule() -> None:
     run_state_machine_as_test(
-        Replication, settings=settings(max_examples=80, stateful_step_count=40)
+        Replication, settings=settings(max_examples=50, stateful_step_count=40)
     )

@@ -103,7 +103,8 @@ def pytest_runtest_makereport(
     report = yield
     folder = item.config.stash.get(LOGS, None)
     if report.failed and folder is not None:
-        logs = sorted(folder.glob("**/*.log"))
-        ends = [tail(log) for log in logs if log.name != "audit.log"]
+        # The agents come last, where a reader looks first.
+        logs = sorted(folder.glob("*/logs/*.log")) + sorted(folder.glob("agents/*/logs/*.log"))
+        ends = [tail(log) for log in logs]
         report.sections.append((f"logs below {folder}", "\n".join(ends)))
     return report

@@ -62,11 +62,13 @@ def check(data: bytes, environ: dict[str, str]) -> None:
     try:
         config = parse_config(data, FILE, environ)
     except ConfigError as error:
-        assert error.cure
-        assert error.code
+        told = (error.code, error.cure, str(error).count("\n"))
+    else:
+        again = parse_config(yaml.safe_dump(describe(config)).encode(), FILE, {})
+        assert describe(again) == describe(config)
         return
-    again = parse_config(yaml.safe_dump(describe(config)).encode(), FILE, {})
-    assert describe(again) == describe(config)
+    assert all(told[:2])
+    assert told[2] == 0
 
 
 @given(st.binary(max_size=120), ENVIRONMENTS)

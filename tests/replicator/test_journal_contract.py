@@ -20,12 +20,18 @@ LARGEST = 2**63 - 1
 Open = Callable[[], Awaitable[Journal]]
 
 
-def batch(*entries: Entry, stamp: int = 1, floor: int = 0, head: bytes | None = b"head") -> OwnBatch:
+def batch(
+    *entries: Entry, stamp: int = 1, floor: int = 0, head: bytes | None = b"head"
+) -> OwnBatch:
     return OwnBatch(1, stamp + 5, stamp, head, entries, floor)
 
 
 def commit(
-    *entries: Entry, cluster: str = "mesa", head: bytes = b"h", floor: int = 0, replace: bool = False
+    *entries: Entry,
+    cluster: str = "mesa",
+    head: bytes = b"h",
+    floor: int = 0,
+    replace: bool = False,
 ) -> RemoteCommit:
     return RemoteCommit(cluster, 0, head, b"record", entries, floor, replace)
 
@@ -64,7 +70,9 @@ async def test_own_state_survives_a_restart_with_numbers_and_bytes_exact(reopen:
 
 async def test_entries_come_back_in_the_order_of_stamps(reopen: Open) -> None:
     journal = await reopen()
-    await journal.persist_own(batch((b"a", 3, ADD, b"x"), (b"c", 1, ADD, b"x"), (b"b", 2, ADD, b"x")))
+    await journal.persist_own(
+        batch((b"a", 3, ADD, b"x"), (b"c", 1, ADD, b"x"), (b"b", 2, ADD, b"x"))
+    )
     own, _ = await journal.load()
     assert own is not None
     assert [entry[1] for entry in own.entries] == [1, 2, 3]

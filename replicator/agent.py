@@ -1,0 +1,425 @@
+"""The agent: composition root, and the one place that carries out the replica's effects.
+
+Everything is built in :meth:`Agent.build` and runs under one TaskGroup in :meth:`Agent.run`.  Shutdown:
+not ready at once, no new work, what was stamped is stored, links are closed, the journal last; no
+removes are emitted, since the cluster's endpoints live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import uuid
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import structlog
+
+from clusters.base import Clock, Cluster
+from clusters.model import Endpoint, ServiceKey
+from clusters.work_queue import WorkQueue
+from crdt import Change, Origin, Stamp
+from replicator.agent_views import Views
+from replicator.composition import make_clusters, restore_own, restore_remotes
+from replicator.config import Config
+from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
+from replicator.errors import JournalError
+from replicator.exporter import Exporter
+from replicator.handshake import Self
+from replicator.importer import Importer
+from replicator.items import item_of
+from replicator.journal import Journal, OwnBatch
+from replicator.kinds import ENDPOINT
+from replicator.links import Links
+from replicator.ops.address import parse_address
+from replicator.ops.broadcast import Broadcast
+from replicator.ops.health import HealthServer
+from replicator.ops.metrics import Metrics
+from replicator.ops.server import OperatorServer
+from replicator.projection import (
+    ClusterInfo,
+    cluster_element,
+    endpoint_of,
+    kind_of,
+    may_be_visible,
+    service_of,
+)
+from replicator.publisher import Publisher
+from replicator.readiness import Start, is_current, may_publish
+from replicator.recorder import Recorder
+from replicator.replica import Replica
+from replicator.snapshots import OriginSnapshot
+from replicator.transport.base import Dialer, Listener
+from replicator.transport.identity_files import Credentials
+from replicator.version import __version__
+
+_TICK_SECONDS = 0.1
+_GRACE_SECONDS = 5.0
+_log = structlog.get_logger()
+
+
+class Agent:
+    """One running agent."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        rng: random.Random,
+        journal: Journal,
+        replica: Replica,
+        clusters: tuple[Cluster, Cluster | None],
+        *,
+        empty_state: bool,
+    ) -> None:
+        """Use :meth:`build`."""
+        self.config = config
+        self.clock = clock
+        self.journal = journal
+        self.replica = replica
+        self.source, self.target = clusters
+        self.started_wall_ns = clock.wall_ns()
+        self.start = Start(
+            clock.monotonic(), empty_state, frozenset(peer.cluster for peer in config.peers)
+        )
+        self.broadcast: Broadcast[dict[str, Any]] = Broadcast()
+        self.metrics = Metrics(config.cluster, [peer.cluster for peer in config.peers])
+        self.equal_at: dict[int, float] = {}
+        """Session number to the monotonic time its digest last equalled ours."""
+        self.draining = False
+        self._served_at: dict[int, tuple[int, int]] = {}
+        self._first_head = asyncio.Event()
+        self.recorder = Recorder(journal, replica.remotes, clock)
+        self.links = Links(replica, self.recorder, clock, rng, self.perform)
+        self.publisher = Publisher(replica, journal, clock, self.perform, self._publish_changes)
+        self.exports: WorkQueue[ServiceKey] = WorkQueue(clock)
+        self.imports: WorkQueue[ServiceKey] = WorkQueue(clock)
+        self.exporter = Exporter(
+            self.source, replica.own, self.exports, clock, self.publisher.wake
+        )
+        self.importer = (
+            None
+            if self.target is None
+            else Importer(self.target, self.imports, self._view, self._deletable, clock)
+        )
+        self.views = Views(self)
+
+    @classmethod
+    async def build(
+        cls,
+        config: Config,
+        clock: Clock,
+        rng: random.Random,
+        credentials: Credentials,
+        environ: Mapping[str, str],
+    ) -> Agent:
+        """Open the journal, restore, and put the parts together; raises the parts' typed errors."""
+        clusters = await make_clusters(config, clock, rng, environ)
+        journal = await Journal.open(config.state)
+        try:
+            state, stored = await journal.load()
+            uid = await clusters[0].uid()
+            me = Self(
+                clusterset=config.clusterset,
+                cluster=config.cluster,
+                instance=str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+                uid=uid,
+                software=__version__,
+            )
+            own = restore_own(Origin(config.cluster), credentials.signer(), state)
+            replica = Replica(me, own, credentials.trust_store(), restore_remotes(stored))
+            known = {peer.cluster for peer in config.peers}
+            for cluster in sorted(known | {origin.cluster for origin in replica.remotes}):
+                bound = await journal.recall(f"uid/{cluster}")
+                if bound is not None:
+                    replica.uids[cluster] = bound.decode()
+        except BaseException:
+            await journal.close()
+            raise
+        return cls(
+            config, clock, rng, journal, replica, clusters, empty_state=state is None
+        )
+
+    # ---- running -------------------------------------------------------------------------------
+
+    async def run(self, listener: Listener, dialer: Dialer, stop: asyncio.Event) -> None:
+        """Run until ``stop`` is set, then shut down within ten seconds."""
+        servers: list[OperatorServer | HealthServer] = [
+            OperatorServer(self.views, parse_address(self.config.operator))
+        ]
+        if self.config.health is not None:
+            servers.append(HealthServer(self.views, self.config.health))
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self.journal.close)
+            for server in servers:
+                await server.start()
+                stack.push_async_callback(server.stop)
+            await listener.start(self.links.serve)
+            _log.info("agent_started", cluster=self.config.cluster, instance=self.replica.me.instance)
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(work) for work in self._works(dialer)]
+                await stop.wait()
+                await self._shut_down(listener, tasks)
+        _log.info("agent_stopped", cluster=self.config.cluster)
+
+    def _works(self, dialer: Dialer) -> list[Any]:
+        works = [self._tick(), self._publish(), self.recorder.run(), self.exporter.run()]
+        works += [self.links.keep_dialled(peer, dialer) for peer in self.config.peers]
+        if self.importer is not None:
+            works.append(self.importer.run())
+        if self.target is self.source:
+            works.append(self.source.run(self.exports.add, self.imports.add))
+        else:
+            works.append(self.source.run(self.exports.add, _ignore))
+            if self.target is not None:
+                works.append(self.target.run(_ignore, self.imports.add))
+        return works
+
+    async def _shut_down(self, listener: Listener, tasks: list[asyncio.Task[None]]) -> None:
+        self.draining = self.links.draining = True
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        own = self.replica.own
+        try:
+            if own.dirty and self._first_head.is_set() and not own.sealing:
+                await asyncio.wait_for(self.publisher.publish(), _GRACE_SECONDS)
+            await self.recorder.flush()
+            last = own.clean_stop()
+            await self.journal.persist_own(
+                OwnBatch(
+                    epoch=own.epoch,
+                    ceiling=last,
+                    last_stamp=last,
+                    head=None,
+                    entries=(),
+                    floor=own.elements.floor,
+                )
+            )
+        except (JournalError, TimeoutError):
+            _log.exception("state_not_flushed")
+        await listener.stop(_GRACE_SECONDS)
+
+    async def _publish(self) -> None:
+        await self.exporter.synced.wait()
+        await self._first_head.wait()
+        info = ClusterInfo(self.config.region, self.replica.me.uid, __version__)
+        element, value = cluster_element(self.config.cluster, info)
+        self.replica.own.state(None, {element: value}, self.clock.wall_ns())
+        await self.publisher.run()
+
+    async def _tick(self) -> None:
+        while True:
+            now = self.clock.monotonic()
+            self.perform(self.replica.tick(now, self.clock.wall_ns()))
+            self._gates(now)
+            self._compare_digests(now)
+            await self.clock.sleep(_TICK_SECONDS)
+            self.metrics.set(
+                "event_loop_lag_seconds", max(0.0, self.clock.monotonic() - now - _TICK_SECONDS)
+            )
+
+    def _gates(self, now: float) -> None:
+        sessions = self.replica.sessions.values()
+        answered = frozenset(session.cluster for session in sessions if session.answered)
+        if not self._first_head.is_set() and may_publish(self.start, answered, now):
+            self._first_head.set()
+        if not self.replica.relaying and is_current(self.start, self._caught_up(), now):
+            self.perform(self.replica.start_relaying())
+            for key in self._importable():
+                self.imports.add(key)
+
+    def _caught_up(self) -> frozenset[str]:
+        """Peers whose own head, as they advertised it, is committed here in this life."""
+        found = set()
+        for session in self.replica.sessions.values():
+            for origin, advert in session.adverts.items():
+                remote = self.replica.remotes.get(origin)
+                if origin.cluster == session.cluster and remote is not None:
+                    if remote.known and remote.version >= advert.version:
+                        found.add(session.cluster)
+        return frozenset(found)
+
+    def _importable(self) -> set[ServiceKey]:
+        keys: set[ServiceKey] = set()
+        for remote in self.replica.remotes.values():
+            keys |= remote.index.all_services()
+        return keys if self.target is None else keys | self.target.owned_services()
+
+    def _compare_digests(self, now: float) -> None:
+        digest = self.replica.digest()
+        for number, session in self.replica.sessions.items():
+            if session.peer_digest == digest:
+                self.equal_at[number] = now
+        for number in self.equal_at.keys() - self.replica.sessions.keys():
+            del self.equal_at[number]
+
+    # ---- effects -------------------------------------------------------------------------------
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Carry out effects in order; none of them blocks."""
+        for effect in effects:
+            match effect:
+                case Store():
+                    self.recorder.store(effect)
+                case Changed():
+                    self._changed(effect)
+                case Wake(number):
+                    self.links.wake(number)
+                case Close(number, code, reason):
+                    self.links.close(number, code, reason)
+                case Remember(key, value):
+                    self.recorder.remember(key, value)
+                case Notice(event, fields, serious):
+                    (_log.warning if serious else _log.info)(event, **fields)
+                case _ as unreachable:
+                    assert_never(unreachable)
+        if self.replica.own.dirty:
+            self.publisher.wake()
+
+    def _changed(self, effect: Changed) -> None:
+        for key in sorted(effect.services):
+            self.imports.add(key)
+        if effect.seconds is not None:
+            self.metrics.observe_convergence(effect.origin.cluster, effect.seconds)
+        self.metrics.inc("changes", len(effect.changes), origin=effect.origin.cluster)
+        self._broadcast(effect.origin, effect.changes, effect.seconds)
+
+    def _publish_changes(self, changes: tuple[Change, ...]) -> None:
+        self._broadcast(self.replica.own.origin, changes, 0.0)
+
+    def _broadcast(
+        self, origin: Origin, changes: tuple[Change, ...], seconds: float | None
+    ) -> None:
+        if not self.broadcast.wanted:
+            return
+        committed_at = str(self.clock.wall_ns())
+        for element, before, after, stamp in changes:
+            key = service_of(element)
+            value = before if after is None else after
+            if key is None or value is None or kind_of(element) != ENDPOINT:
+                continue
+            endpoint = endpoint_of(element, value)
+            if not may_be_visible(endpoint):
+                continue
+            self.broadcast.publish(
+                {
+                    "op": "remove" if after is None else "add",
+                    "item": item_of(key, endpoint, Stamp(stamp, origin.cluster)),
+                    "origin": origin.cluster,
+                    "committed_at": committed_at,
+                    "convergence_ms": None if seconds is None else round(seconds * 1e3, 3),
+                }
+            )
+
+    # ---- what others ask -----------------------------------------------------------------------
+
+    def _view(self, key: ServiceKey) -> Mapping[str, list[Endpoint]]:
+        view: dict[str, list[Endpoint]] = {}
+        for origin, remote in sorted(self.replica.remotes.items()):
+            endpoints = [endpoint for _, endpoint in remote.index.visible(key)]
+            if endpoints:
+                view.setdefault(origin.cluster, []).extend(endpoints)
+        return view
+
+    def _deletable(self, cluster: str) -> bool:
+        """A complete state of ``cluster`` is known, and the view is current enough to act on it."""
+        remote = self.replica.remotes.get(Origin(cluster))
+        return self.replica.relaying and remote is not None and remote.known
+
+    def staleness(self, origin: Origin) -> float | None:
+        """Seconds since the origin was last known to be current; None if never in this life."""
+        remote = self.replica.remotes.get(origin)
+        if remote is None:
+            return None
+        if remote.fresh_at is None:
+            return self.clock.monotonic() - self.start.at if remote.known else None
+        return max(0.0, self.clock.monotonic() - remote.fresh_at)
+
+    def own_snapshot(self) -> OriginSnapshot | None:
+        """Our own published state, None before the first head."""
+        from replicator.messages import Record  # noqa: PLC0415
+
+        own = self.replica.own
+        if own.head is None:
+            return None
+        record = Record(own.origin, own.signer.key_id, own.signer.chain)
+        return OriginSnapshot(own.head, record, tuple(own.elements.entries()))
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Whether traffic and rollouts may rely on this agent, and why not."""
+        reasons = []
+        if self.draining:
+            reasons.append("draining")
+        if not self.source.health().synced:
+            reasons.append("source_not_listed")
+        if self.target is not None and not self.target.health().synced:
+            reasons.append("target_not_listed")
+        if self.replica.own.head is None:
+            reasons.append("nothing_published")
+        remotes = self.replica.remotes.values()
+        if self.start.configured and not any(remote.known for remote in remotes):
+            reasons.append("awaiting_first_full_state")
+        elif not self.replica.relaying:
+            reasons.append("catching_up")
+        if self.publisher.failing is not None:
+            reasons.append("journal_failing")
+        return not reasons, reasons
+
+    def healthy(self) -> tuple[bool, list[str]]:
+        """Whether the process works, and why not."""
+        failed = getattr(self.source, "failed_tasks", None)
+        names = [] if failed is None else [f"watch_task_failed: {name}" for name in failed()]
+        return not names, names
+
+    def problems(self) -> list[dict[str, str]]:
+        """What a person should look at, with its cure."""
+        found = []
+        for failing in (self.publisher.failing, self.recorder.failing):
+            if failing is not None:
+                found.append({"code": "journal_failing", "message": failing, "cure": ""})
+        if self.importer is not None:
+            for key, why in sorted(self.importer.failing.items()):
+                message = f"{key} is not written: {why}"
+                found.append({"code": "write_refused", "message": message, "cure": ""})
+            for key, why in sorted(self.importer.waiting.items()):
+                message = f"{key} is not written yet: {why}"
+                cure = f"create the namespace {key.namespace}, or leave it: nothing is retried"
+                found.append({"code": "imports_waiting", "message": message, "cure": cure})
+        return found
+
+    def exposition(self) -> bytes:
+        """The metrics, with the gauges read now."""
+        metrics, now = self.metrics, self.clock.monotonic()
+        for row in self.views.clusters():
+            cluster = row["cluster"]
+            metrics.expect_origin(cluster)
+            metrics.set("tombstones", row["tombstones"], origin=cluster)
+            metrics.set("origin_staleness_seconds", row["staleness_seconds"] or 0, origin=cluster)
+            metrics.set("head_age_seconds", row["head_age_seconds"] or 0, origin=cluster)
+            metrics.set_elements(cluster, "endpoint", row["elements"])
+        for session in self.replica.sessions.values():
+            metrics.expect_peer(session.cluster)
+            metrics.set("peer_rtt_seconds", session.rtt_ns * 1e-9, peer=session.cluster)
+            metrics.set("clock_skew_seconds", session.offset_ns * 1e-9, cluster=session.cluster)
+            self._count_bytes(session.number, session.cluster)
+        metrics.set("queue_depth", len(self.exports), queue="export")
+        metrics.set("queue_depth", len(self.imports), queue="import")
+        metrics.set("ready", float(self.ready()[0]))
+        metrics.absorb("source", self.source.health().counters)
+        del now
+        return metrics.exposition()
+
+    def _count_bytes(self, number: int, cluster: str) -> None:
+        link = self.links.link_of(number)
+        if link is None:
+            return
+        sent, received = self._served_at.get(number, (0, 0))
+        self._served_at[number] = (link.bytes_sent, link.bytes_received)
+        self.metrics.session_bytes(cluster, "sent", link.bytes_sent - sent)
+        self.metrics.session_bytes(cluster, "received", link.bytes_received - received)
+
+
+def _ignore(_: ServiceKey) -> None:
+    """A sink for keys nobody needs."""
