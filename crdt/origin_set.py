@@ -277,6 +277,8 @@ class OriginSet:
         seen, last, logged = self.version.stamp, head.stamp, len(self._stamps)
         fresh = [item for item in staging.entries.items() if seen < item[1][0] <= last]
         fresh.sort(key=lambda item: item[1][0])
+        # Each element is touched once: the floor is at or below what was committed (C7), so what
+        # is collected is never an entry just put.
         touched = [(element, self._put(element, stored)) for element, stored in fresh]
         dropped, collected = self._collect(head.floor)
         touched += dropped
@@ -311,11 +313,10 @@ class OriginSet:
         return self._changes(touched)
 
     def _changes(self, touched: list[_Touched]) -> list[Change]:
-        """What readers see differently from before, each element once."""
-        first = dict(reversed(touched))
+        """What readers see differently from before."""
         changes = []
-        for element in sorted(first):
-            old, new = first[element], self._entries.get(element)
+        for element, old in sorted(touched, key=itemgetter(0)):
+            new = self._entries.get(element)
             before = old[2] if old is not None and old[1] == ADD else None
             after = new[2] if new is not None and new[1] == ADD else None
             if before != after:
@@ -364,7 +365,7 @@ class OriginSet:
         self, touched: list[_Touched], collected: list[tuple[int, bytes]], logged: int
     ) -> None:
         """Take back a commit that put and dropped, with ``logged`` log positions before it."""
-        for element, stored in reversed(touched):
+        for element, stored in touched:
             self._set(element, stored)
         del self._stamps[logged:]
         del self._keys[logged:]

@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 
 import yaml
@@ -39,6 +40,7 @@ AUTHORITY_FOLDER = "ca"
 _REGISTER = "clusters.yaml"
 _FIRST_OPERATOR_PORT = 7480
 _LAST_PORT = 65535
+_UNREADABLE = (OSError, ValueError, AttributeError, KeyError, TypeError)
 _CLUSTER_FILES = ("agent.yaml", "ca.crt", "tls.crt", "tls.key")
 
 
@@ -154,12 +156,13 @@ def _joined(
             message = f"{name} was made for {members[name].address}, not for {address}"
             cure = "change listen in its agent.yaml and the url in those of its peers by hand"
             raise InputError(message, cure=cure)
+    owners = {member.address: name for name, member in members.items()}
     new = [(name, address) for name, address in wanted if name not in members]
     for name, address in new:
-        for other, other_address in [*((m.cluster, m.address) for m in known.values()), *new]:
-            if other != name and other_address == address:
-                message = f"{name} and {other} have the same address {address}"
-                raise InputError(message, cure="give each cluster an address of its own")
+        other = owners.setdefault(address, name)
+        if other != name:
+            message = f"{name} and {other} have the same address {address}"
+            raise InputError(message, cure="give each cluster an address of its own")
     for name, address in new:
         members[name] = _with_ports(name, address, members, new)
     return members
@@ -171,16 +174,14 @@ def _with_ports(
     members: Mapping[str, Member],
     new: Sequence[tuple[str, TcpAddress]],
 ) -> Member:
+    """The lowest pair of ports that nothing else on the same machine uses or will use."""
     machine = Member(name, address, 0, 0).machine
     taken = {a.port for n, a in new if Member(n, a, 0, 0).machine == machine}
     for member in members.values():
         if member.machine == machine:
             taken |= {member.address.port, member.operator_port, member.health_port}
-    for port in range(_FIRST_OPERATOR_PORT, _LAST_PORT, 2):
-        if not taken & {port, port + 1}:
-            return Member(name, address, port, port + 1)
-    message = f"no ports are left on {address.host}"
-    raise InputError(message, cure="use another folder for another clusterset")
+    port = next(p for p in count(_FIRST_OPERATOR_PORT, 2) if not taken & {p, p + 1})
+    return Member(name, address, port, port + 1)
 
 
 def _is_complete(folder: Path) -> bool:
@@ -270,7 +271,7 @@ def _read_register(path: Path) -> dict[str, Member]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
         return {str(name): _member(str(name), entry) for name, entry in document.items()}
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (*_UNREADABLE, InputError, yaml.YAMLError) as error:
         message = f"{path} cannot be read as the list of clusters"
         raise ConfigError(message, cure="restore it, or use another folder") from error
 

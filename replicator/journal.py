@@ -1,11 +1,11 @@
 """What an agent must not forget, in two SQLite files of the state folder.
 
-``own.db`` holds our origin's state and is fsynced with every batch, before anything of the batch is
-sent; ``remote.db`` holds what others published and is atomic but not fsynced, since it can be pulled
-again.  Each file has a thread of its own, so own commits never wait for bulk.
+``own.db`` holds our origin's state and is fsynced with every batch, before anything of the batch
+is sent; ``remote.db`` holds what others published and is atomic but not fsynced, since it can be
+pulled again.  Each file has a thread of its own, so own commits never wait for bulk.
 
-Invariant: version and entries of an origin move in one transaction, so after a crash at any instant a
-file holds a prefix of what was persisted, and never a version ahead of its entries (rule C11).
+Invariant: version and entries of an origin move in one transaction, so after a crash at any instant
+a file holds a prefix of what was persisted, and never a version ahead of its entries (rule C11).
 A damaged, foreign, read-only or full folder is an error with its cure; nothing is ever reset.
 The folder is locked: two agents cannot share one.
 """
@@ -24,23 +24,26 @@ from replicator.errors import JournalError
 from replicator.journal_database import Database, check_of, corrupt, explain_os
 
 _REMOVE = 1
-_OWN_SCHEMA = (
-    "CREATE TABLE own (id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NULL,"
-    " ceiling INTEGER NOT NULL, last_stamp INTEGER NOT NULL, head BLOB, crc INTEGER NOT NULL)",
-    "CREATE TABLE entries (element BLOB PRIMARY KEY, stamp INTEGER NOT NULL,"
-    " op INTEGER NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
-    f"CREATE INDEX tombstones ON entries (stamp) WHERE op = {_REMOVE}",
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL)"
-    " WITHOUT ROWID",
-)
-_REMOTE_SCHEMA = (
-    "CREATE TABLE origins (id INTEGER PRIMARY KEY, cluster TEXT NOT NULL, shard INTEGER NOT NULL,"
-    " head BLOB NOT NULL, record BLOB NOT NULL, crc INTEGER NOT NULL, UNIQUE (cluster, shard))",
-    "CREATE TABLE entries (origin INTEGER NOT NULL, element BLOB NOT NULL,"
-    " stamp INTEGER NOT NULL, op INTEGER NOT NULL, value BLOB NOT NULL, crc INTEGER NOT NULL,"
-    " PRIMARY KEY (origin, element)) WITHOUT ROWID",
-    f"CREATE INDEX tombstones ON entries (origin, stamp) WHERE op = {_REMOVE}",
-)
+_OWN_SCHEMA = f"""
+CREATE TABLE own (
+    id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NULL, ceiling INTEGER NOT NULL,
+    last_stamp INTEGER NOT NULL, head BLOB, crc INTEGER NOT NULL);
+CREATE TABLE entries (
+    element BLOB PRIMARY KEY, stamp INTEGER NOT NULL, op INTEGER NOT NULL, value BLOB NOT NULL,
+    crc INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX tombstones ON entries (stamp) WHERE op = {_REMOVE};
+CREATE TABLE facts (
+    name TEXT PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_REMOTE_SCHEMA = f"""
+CREATE TABLE origins (
+    id INTEGER PRIMARY KEY, cluster TEXT NOT NULL, shard INTEGER NOT NULL, head BLOB NOT NULL,
+    record BLOB NOT NULL, crc INTEGER NOT NULL, UNIQUE (cluster, shard));
+CREATE TABLE entries (
+    origin INTEGER NOT NULL, element BLOB NOT NULL, stamp INTEGER NOT NULL, op INTEGER NOT NULL,
+    value BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (origin, element)) WITHOUT ROWID;
+CREATE INDEX tombstones ON entries (origin, stamp) WHERE op = {_REMOVE};
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """A journal in memory, for tests of what stands on one: the same answers, and faults on demand.
 
-What is persisted lives in a :class:`Disk`, which outlives the journal as a real disk outlives an agent:
-open a second journal on the same disk to see what a restart would find.  A full disk, a failing one and
-a crash are asked for with :meth:`MemoryJournal.fail` and by just dropping the journal.
+What is persisted lives in a :class:`Disk`, which outlives the journal as a real disk outlives an
+agent: open a second journal on the same disk to see what a restart would find.  A full or failing
+disk is asked for with :meth:`MemoryJournal.fail`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MemoryJournal(Journal):
     """:class:`Journal` without files.  Shares nothing with it but the interface."""
 
     def __init__(self, disk: Disk | None = None) -> None:
-        """Lock ``disk`` (a new one if none is given); ``journal_locked`` if another journal holds it."""
+        """Lock ``disk`` (a new one if none is given); ``journal_locked`` if another holds it."""
         self.disk = Disk() if disk is None else disk
         if self.disk.locked:
             message = "the disk is in use by another journal"

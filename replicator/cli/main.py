@@ -74,8 +74,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; ``argv`` is without the program's name."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = PurePath(sys.argv[0]).name if argv is None else _NAME
+    return run_app(build(), arguments, _NAME if name == "__main__.py" else name)
+
+
+def run_app(app: typer.Typer, arguments: list[str], name: str) -> int:
+    """Run one command of ``app``, called ``name``, and return its exit status."""
     try:
-        status = _run(arguments, _NAME if name == "__main__.py" else name)
+        status = _invoke(app, arguments, name)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()
@@ -85,9 +90,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _run(arguments: list[str], name: str) -> int:
+def _invoke(app: typer.Typer, arguments: list[str], name: str) -> int:
     try:
-        build()(arguments, prog_name=name)
+        app(arguments, prog_name=name)
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):
             raise stop.__context__ from None

@@ -154,6 +154,26 @@ class Replication(RuleBasedStateMachine):
             pair.core.commit(staging, head)
         assert picture(pair.core) == shown
 
+    @rule(number=replica_numbers, budget=st.integers(0, 120), late=st.none() | st.integers(1, 4))
+    def a_transfer_goes_on(self, number: int, budget: int, late: int | None) -> None:
+        pair, elements, head = self.pairs[number], self.owner.elements, self.owner.head
+        staging = pair.staging
+        replaces = not pair.core.can_continue(head)
+        if staging.epoch != head.epoch or staging.replaces != replaces:
+            self.a_transfer_begins(number=number, replaces=replaces, back=0)
+            staging = pair.staging
+        position = staging.position
+        entries, to, complete = elements.since(position, budget)
+        chunks = [(position, to, entries)]
+        if late is not None:
+            chunks += [chunk for chunk in self.post[-late:] if chunk[0] <= position]
+        self.post.append(chunks[0])
+        for start, end, taken in chunks:
+            staging.add(start, max(start, end), taken)
+            pair.taken += taken
+        if complete:
+            self.attempt(pair, head)
+
     @rule(number=replica_numbers, budget=budgets)
     def a_replica_pulls_everything_from_the_owner(self, number: int, budget: int) -> None:
         pair, owner = self.pairs[number], self.owner
@@ -224,5 +244,5 @@ def forge(entries: list[Entry], how: int, to: int) -> list[Entry]:
 
 def test_the_core_does_what_the_reference_model_does_on_any_schedule() -> None:
     run_state_machine_as_test(
-        Replication, settings=settings(max_examples=50, stateful_step_count=40)
+        Replication, settings=settings(max_examples=40, stateful_step_count=40)
     )

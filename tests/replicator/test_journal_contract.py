@@ -186,13 +186,16 @@ async def test_calls_after_close_are_refused_and_close_may_be_repeated(reopen: O
 async def test_one_state_has_one_journal_at_a_time(reopen: Open, tmp_path: Path) -> None:
     journal = await reopen()
     with pytest.raises(JournalError, match="in use") as caught:
-        if isinstance(journal, MemoryJournal):
-            MemoryJournal(journal.disk)
-        else:
-            await Journal.open(tmp_path / "state")
+        await _second(journal, tmp_path / "state")
     assert caught.value.code == "journal_locked"
     assert caught.value.cure
     await journal.persist_own(batch())
+
+
+async def _second(journal: Journal, folder: Path) -> Journal:
+    if isinstance(journal, MemoryJournal):
+        return MemoryJournal(journal.disk)
+    return await Journal.open(folder)
 
 
 async def test_calls_made_at_once_are_carried_out_in_their_order(reopen: Open) -> None:

@@ -38,6 +38,11 @@ asyncio.run(main())
 """
 
 
+def _writer(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _WRITER, str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 async def _check(folder: Path, acknowledged: int) -> int:
     journal = await Journal.open(folder)
     own, remotes = await journal.load()
@@ -62,9 +67,7 @@ async def test_a_kill_at_any_instant_loses_nothing_acknowledged_and_leaves_no_pa
     dice = random.Random(3)
     reached = 0
     for _ in range(8):
-        with subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        ) as writer:
+        with _writer(tmp_path) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "start\n"
             for _ in range(dice.randrange(12)):
