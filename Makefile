@@ -71,7 +71,7 @@ bench: $(STAMP) ## Measure, and print the figures beside the targets
 	$(PY) -m bench $(ARGS)
 
 docs: $(STAMP) ## The manual as web pages, in site/
-	$(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 lock: $(STAMP) ## Renew requirements-dev.lock from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-annotate \

@@ -52,6 +52,7 @@ from replicator.replica import Replica
 from replicator.snapshots import OriginSnapshot
 from replicator.transport.base import Dialer, Listener
 from replicator.transport.identity_files import Credentials
+from replicator.transport.reload import LiveTls
 from replicator.version import __version__
 
 _TICK_SECONDS = 0.1
@@ -70,6 +71,7 @@ class Agent:
         journal: Journal,
         replica: Replica,
         clusters: tuple[Cluster, Cluster | None],
+        tls: LiveTls,
         *,
         empty_state: bool,
     ) -> None:
@@ -79,6 +81,7 @@ class Agent:
         self.journal = journal
         self.replica = replica
         self.source, self.target = clusters
+        self.tls = tls
         self.started_wall_ns = clock.wall_ns()
         self.start = Start(
             clock.monotonic(), empty_state, frozenset(peer.cluster for peer in config.peers)
@@ -104,6 +107,7 @@ class Agent:
             else Importer(self.target, self.imports, self._view, self._deletable, clock)
         )
         self.views = Views(self)
+        tls.on_change(self.use)
 
     @classmethod
     async def build(
@@ -111,7 +115,7 @@ class Agent:
         config: Config,
         clock: Clock,
         rng: random.Random,
-        credentials: Credentials,
+        tls: LiveTls,
         environ: Mapping[str, str],
     ) -> Agent:
         """Open the journal, restore, and put the parts together; raises the parts' typed errors."""
@@ -127,8 +131,9 @@ class Agent:
                 uid=uid,
                 software=__version__,
             )
-            own = restore_own(Origin(config.cluster), credentials.signer(), state)
-            replica = Replica(me, own, credentials.trust_store(), restore_remotes(stored))
+            own = restore_own(Origin(config.cluster), tls.credentials.signer(), state)
+            trust = tls.credentials.trust_store()
+            replica = Replica(me, own, trust, restore_remotes(stored))
             known = {peer.cluster for peer in config.peers}
             for cluster in sorted(known | {origin.cluster for origin in replica.remotes}):
                 bound = await journal.recall(f"uid/{cluster}")
@@ -137,9 +142,7 @@ class Agent:
         except BaseException:
             await journal.close()
             raise
-        return cls(
-            config, clock, rng, journal, replica, clusters, empty_state=state is None
-        )
+        return cls(config, clock, rng, journal, replica, clusters, tls, empty_state=state is None)
 
     # ---- running -------------------------------------------------------------------------------
 
@@ -165,6 +168,7 @@ class Agent:
 
     def _works(self, dialer: Dialer) -> list[Any]:
         works = [self._tick(), self._publish(), self.recorder.run(), self.exporter.run()]
+        works.append(self.tls.run(self.clock))
         works += [self.links.keep_dialled(peer, dialer) for peer in self.config.peers]
         if self.importer is not None:
             works.append(self.importer.run())
@@ -219,6 +223,12 @@ class Agent:
             self.metrics.set(
                 "event_loop_lag_seconds", max(0.0, self.clock.monotonic() - now - _TICK_SECONDS)
             )
+
+    def use(self, credentials: Credentials) -> None:
+        """Sign and verify with these from now on; the present head is signed anew at once."""
+        self.replica.verifier = credentials.trust_store()
+        self.replica.own.signer = credentials.signer()
+        self.perform(self.replica.reissue_now(self.clock.wall_ns()))
 
     def _gates(self, now: float) -> None:
         sessions = self.replica.sessions.values()

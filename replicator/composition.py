@@ -62,16 +62,17 @@ async def make_clusters(
             clock=clock,
         )
         return made, None if written is None else directory(None, written)
-    from clusters.kubernetes import KubernetesCluster  # noqa: PLC0415 - two seconds to import
+    from clusters.kubernetes import KubernetesCluster, KubernetesSettings  # noqa: PLC0415 - two seconds to import
 
     kube = await KubernetesCluster.from_kubeconfig(
-        source.kubeconfig,
+        None if source.kubeconfig is None else str(source.kubeconfig),
         source.context,
         cluster=config.cluster,
         export=export,
         namespaces=namespaces,
         clock=clock,
         rng=rng,
+        settings=KubernetesSettings(),
         environ=environ,
     )
     if written is not None:

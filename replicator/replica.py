@@ -119,7 +119,8 @@ class Replica:
         self, session: Session, message: m.Message, now: float, wall_ns: int
     ) -> list[Effect]:
         if isinstance(message, m.Reject):
-            fields = {"peer": session.cluster, "code": message.code, "detail": message.detail}
+            fields: dict[str, object] = {"peer": session.cluster, "code": message.code}
+            fields["detail"] = message.detail
             notice = Notice("rejected_by_peer", fields, serious=True)
             return [notice, Close(session.number, _NORMAL, message.code)]
         if isinstance(message, m.Hello):
@@ -364,6 +365,13 @@ class Replica:
         self._reissue_at = now + REISSUE_SECONDS
         for session in self.sessions.values():
             session.settle(now)
+        return self._spread(self.own.origin)
+
+    def reissue_now(self, wall_ns: int) -> list[Effect]:
+        """Sign the published head anew (the key changed); nothing to do before the first."""
+        if self.own.head is None or self.own.sealing:
+            return []
+        self.own.reissue(wall_ns)
         return self._spread(self.own.origin)
 
     def start_relaying(self) -> list[Effect]:

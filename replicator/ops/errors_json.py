@@ -30,16 +30,16 @@ class BadRequestError(ReplicatorError):
     code = "bad_parameter"
 
 
-def _from_http(request: web.Request, error: web.HTTPException) -> web.Response:
-    if isinstance(error, web.HTTPMethodNotAllowed):
-        message = f"{request.path} does not take {request.method[:20]}"
-        allow = {"Allow": ", ".join(sorted(error.allowed_methods))}
-        return error_response(405, "method_not_allowed", message, "use GET", allow)
-    if isinstance(error, web.HTTPNotFound):
-        message = f"there is no {request.path[:200]!r} here"
-        cure = "ask for /v1/status, or see the manual for the paths of this version"
-        return error_response(404, "not_found", message, cure)
-    return error_response(error.status, "bad_request", error.reason, "correct the request")
+def _not_allowed(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:
+    message = f"{request.path[:200]} does not take {request.method[:20]}"
+    allow = {"Allow": ", ".join(sorted(error.allowed_methods))}
+    return error_response(405, "method_not_allowed", message, "use GET", allow)
+
+
+def _not_found(request: web.Request) -> web.Response:
+    message = f"there is no {request.path[:200]!r} here"
+    cure = "ask for /v1/status, or see the manual for the paths of this version"
+    return error_response(404, "not_found", message, cure)
 
 
 @web.middleware
@@ -47,8 +47,10 @@ async def json_errors(request: web.Request, handler: Handler) -> web.StreamRespo
     """Turn everything a handler raises into the one error shape."""
     try:
         return await handler(request)
-    except web.HTTPException as error:
-        return _from_http(request, error)
+    except web.HTTPMethodNotAllowed as error:
+        return _not_allowed(request, error)
+    except web.HTTPNotFound:
+        return _not_found(request)
     except BadRequestError as error:
         return error_response(400, error.code, error.message, error.cure)
     except ReplicatorError as error:

@@ -77,12 +77,14 @@ class EventStream:
     async def _carry(self, response: web.StreamResponse, closing: asyncio.Task[Any]) -> None:
         step: asyncio.Task[Any] = asyncio.ensure_future(_next(self._changes))
         try:
-            while not closing.done():
+            while True:
                 await asyncio.wait(
                     {step, closing},
                     timeout=self._heartbeat,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
+                if closing.done():
+                    break
                 if not step.done():
                     await self._write(response, b": beat\n\n")
                     continue

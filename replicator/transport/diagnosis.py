@@ -69,11 +69,9 @@ def explain(
     error: BaseException, attempt: Attempt, own: Credentials, now: datetime
 ) -> ReplicatorError:
     """The error to raise for ``error``: refused if someone refused, else unreachable."""
-    causes = list(_causes(error))
-    for cause in causes:
+    for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _their_certificate(cause, attempt)
-    for cause in causes:
         if isinstance(cause, ssl.SSLError):
             found = _tls(cause.reason or "", attempt)
             if found is not None:
@@ -91,10 +89,12 @@ def explain(
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """What lies behind ``error``; aiohttp's errors inherit from ssl's without their attributes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        yield error
+        if not isinstance(error, aiohttp.ClientError):
+            yield error
         inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
         if isinstance(inner, BaseException):
             yield inner

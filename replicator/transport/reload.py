@@ -71,6 +71,8 @@ class LiveTls:
         """How often new contents went live."""
         self.reload_errors = 0
         """Contents that were refused (``tls_reload_errors_total``); each version counts once."""
+        self.watching: bool | None = None
+        """Whether the files' folders are watched; None before the first attempt."""
         self.last_error: PkiError | None = None
         """Why the files are not what serves at present."""
 
@@ -88,6 +90,10 @@ class LiveTls:
     def identity(self) -> PeerIdentity:
         """Whom we are."""
         return self._identity
+
+    def on_change(self, call: Callable[[Credentials], None]) -> None:
+        """Have ``call`` called after each switch."""
+        self._on_change = call
 
     def check(self) -> bool:
         """Compare the files with what serves, and switch if they changed for the better.
@@ -125,21 +131,29 @@ class LiveTls:
         """Follow the files until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._poll(clock))
-            group.create_task(self._watch())
+            group.create_task(self._watch(clock))
 
     async def _poll(self, clock: Clock) -> None:
         while True:
             await clock.sleep(POLL_SECONDS)
             self.check()
 
-    async def _watch(self) -> None:
+    async def _watch(self, clock: Clock) -> None:
         """Look at once when something moves beside the files; polling does without this."""
+        while True:
+            try:
+                await self._follow()
+            except (OSError, RuntimeError) as error:
+                if self.watching is not False:
+                    _log.warning("tls_files_not_watched", why=str(error))
+                self.watching = False
+            await clock.sleep(POLL_SECONDS)
+
+    async def _follow(self) -> None:
         names = (self._files.certificate, self._files.key, self._files.trust_bundle)
         folders = {path.parent for path in names}
-        try:
-            async for _ in watchfiles.awatch(
-                *folders, debounce=_DEBOUNCE_MS, step=_DEBOUNCE_MS, recursive=False
-            ):
-                self.check()
-        except (OSError, RuntimeError) as error:
-            _log.warning("tls_files_not_watched", why=str(error))
+        self.watching = True
+        async for _ in watchfiles.awatch(
+            *folders, debounce=_DEBOUNCE_MS, step=_DEBOUNCE_MS, recursive=False
+        ):
+            self.check()

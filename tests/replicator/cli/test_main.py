@@ -50,7 +50,7 @@ def test_the_version_is_told(capsys: Capture) -> None:
 def test_help_is_on_standard_output_and_names_the_commands(capsys: Capture) -> None:
     done = run(capsys, "--help")
     assert (done.status, done.err) == (0, "")
-    for word in ("init", "pki", "config", "encode", "plan"):
+    for word in ("init", "pki", "config", "status", "peers", "watch", "encode", "plan", "snapshot"):
         assert f"\n  {word} " in done.out
 
 

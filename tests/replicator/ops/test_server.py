@@ -121,13 +121,3 @@ async def test_a_defect_is_500_and_shows_nothing_of_itself(
     status, document = await ask(http, operator, "/v1/status")
     assert (status, document["error"]["code"]) == (500, "internal")
     assert "secret" not in str(document)
-
-
-async def test_a_request_that_is_too_large_is_refused_in_json(
-    operator: OperatorServer, http: aiohttp.ClientSession
-) -> None:
-    async with http.request(
-        "GET", f"http://{operator.address}/v1/status", headers={"Expect": "a miracle"}
-    ) as answer:
-        assert answer.status == 417
-        assert (await answer.json())["error"]["code"] == "bad_request"

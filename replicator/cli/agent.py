@@ -1,0 +1,80 @@
+"""``replicator agent``: run one agent until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import signal
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+
+from replicator.agent import Agent
+from replicator.config import load_config
+from replicator.identity import PeerIdentity
+from replicator.system_clock import SystemClock
+from replicator.transport.dialer import TlsDialer
+from replicator.transport.reload import LiveTls
+from replicator.transport.server import TlsListener
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("agent")(agent)
+
+
+def agent(
+    config: Annotated[Path, typer.Option("--config", help="The agent.yaml of this cluster.")],
+) -> None:
+    """Run the agent of one cluster in the foreground."""
+    _log_to_stderr()
+    asyncio.run(_run(config))
+
+
+def _log_to_stderr() -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+async def _run(path: Path) -> None:
+    config = load_config(path, os.environ)
+    clock = SystemClock()
+    identity = PeerIdentity(config.clusterset, config.cluster)
+    tls = LiveTls(config.tls, identity, now=_now)
+    rng = random.Random(secrets.randbits(64))  # noqa: S311 - jitter, and an instance id
+    made = await Agent.build(config, clock, rng, tls, os.environ)
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    listener = TlsListener(config.listen.host, config.listen.port, tls)
+    await made.run(listener, TlsDialer(tls, _now), stop)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    """The first SIGTERM or SIGINT stops in order, a second one at once."""
+    loop = asyncio.get_running_loop()
+
+    def received(number: int) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received, number)
