@@ -20,7 +20,7 @@ from replicator.effects import Effect
 from replicator.errors import RefusedError, ReplicatorError
 from replicator.recorder import Recorder
 from replicator.replica import Replica
-from replicator.transport.base import Dialer, Link, LinkClosed
+from replicator.transport.base import GOING_AWAY, NORMAL, Dialer, Link, LinkClosed
 
 _REDIAL_SECONDS = 1.0
 _DIAL_TIMEOUT_SECONDS = 5.0
@@ -109,6 +109,7 @@ class Links:
         except* LinkClosed as group_error:
             reason = str(group_error.exceptions[0])
         finally:
+            await link.close(GOING_AWAY if self.draining else NORMAL, "shutting down")
             del self._running[number]
             self._perform(self._replica.close_session(number, self._clock.monotonic()))
             self._gone.set()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 Row = Mapping[str, Any]
 NONE = "-"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _KIB = 1024
+_NANOTIME_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,16 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return NONE
     return f"{value:.1f} ms" if abs(value) < 10 else f"{value:.0f} ms"  # noqa: PLR2004
+
+
+def moment(value: object) -> str:
+    """Unix nanoseconds in decimal digits as a UTC time to the millisecond; other texts as is."""
+    told = text(value)
+    if not (told.isascii() and told.isdigit() and len(told) <= _NANOTIME_DIGITS):
+        return told
+    whole, nanoseconds = divmod(int(told), 1_000_000_000)
+    at = datetime.fromtimestamp(whole, tz=UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{nanoseconds // 1_000_000:03d}Z"
 
 
 def size(value: int | None) -> str:

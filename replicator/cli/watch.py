@@ -30,7 +30,7 @@ def change_line(change: Json, *, wide: bool) -> str:
     """One change for people: time, sign, origin, service, address, ports, state, delay."""
     item = change.get("item") or {}
     parts = [
-        c.text(change.get("committed_at")),
+        c.moment(change.get("committed_at")),
         _SIGNS.get(str(change.get("op")), c.text(change.get("op"))),
         c.text(change.get("origin")),
         f"{c.text(item.get('namespace'))}/{c.text(item.get('service'))}",

@@ -140,13 +140,15 @@ class LiveTls:
 
     async def _watch(self, clock: Clock) -> None:
         """Look at once when something moves beside the files; polling does without this."""
+        warned = False
         while True:
             try:
                 await self._follow()
             except (OSError, RuntimeError) as error:
-                if self.watching is not False:
+                if not warned:
                     _log.warning("tls_files_not_watched", why=str(error))
-                self.watching = False
+                warned = True
+            self.watching = False
             await clock.sleep(POLL_SECONDS)
 
     async def _follow(self) -> None:

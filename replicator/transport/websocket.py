@@ -23,6 +23,8 @@ from replicator.transport.base import HIGH_WATER, NORMAL, ONLY_BINARY, TOO_BIG, 
 
 WRITE_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
+_LOW_WATER = HIGH_WATER // 4
+"""Below this the transport never waits: it is asyncio's mark for going on after ``HIGH_WATER``."""
 _REASON_LIMIT = 123
 _NO_CODE = 1005
 """Stands for a close frame without a code (RFC 6455, section 7.1.5)."""
@@ -93,8 +95,9 @@ class WebSocketLink:
         self._release = release
         self._end: LinkClosed | None = None
         self._closed = False
+        self._pushes: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        transport.set_write_buffer_limits(high=HIGH_WATER)
+        transport.set_write_buffer_limits(high=HIGH_WATER, low=_LOW_WATER)
         # Only for its drain(): reading and writing are the WebSocket's.
         reader = asyncio.StreamReader(loop=self._loop)
         protocol = transport.get_protocol()
@@ -108,17 +111,35 @@ class WebSocketLink:
         if self._end is not None:
             raise self._end
         try:
-            if self._transport.get_write_buffer_size() + len(frame) <= HIGH_WATER:
+            if self._transport.get_write_buffer_size() + len(frame) <= _LOW_WATER:
                 await self._websocket.send_bytes(frame)
             else:
                 with self._deadline():
-                    await self._websocket.send_bytes(frame)
-                    await self._flow.drain()
+                    await asyncio.shield(self._start_push(frame))
         except (OSError, aiohttp.ClientError) as error:
             raise self._broken(str(error)) from error
         if self._transport.is_closing():
             raise self._broken("")
         self.bytes_sent += frame_bytes(len(frame), masked=self.dialled)
+
+    def _start_push(self, frame: bytes) -> asyncio.Task[None]:
+        """Send and wait for room in a task of its own, since the wait must not be cancelled.
+
+        All who wait for room in aiohttp share one future: cancelling one wait cancels the others.
+        """
+        task = self._loop.create_task(self._push(frame))
+        self._pushes.add(task)
+        task.add_done_callback(self._pushed)
+        return task
+
+    async def _push(self, frame: bytes) -> None:
+        await self._websocket.send_bytes(frame)
+        await self._flow.drain()
+
+    def _pushed(self, task: asyncio.Task[None]) -> None:
+        self._pushes.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen by the sender, if it still waits
 
     async def receive(self) -> bytes:
         """See :class:`~replicator.transport.base.Link`."""

@@ -51,9 +51,7 @@ class Stage:
         self._stack.push_async_callback(listener.stop, 1.0)
         return listener
 
-    async def dial(
-        self, listener: Listener, *, by: str = "fjord", expecting: str = "mesa"
-    ) -> Link:
+    async def dial(self, listener: Listener, *, by: str = "fjord", expecting: str = "mesa") -> Link:
         link = await self.wire.dialer(by).dial(url_of(listener), expecting, DIAL_SECONDS)
         self._stack.push_async_callback(link.close)
         return link

@@ -525,7 +525,7 @@ async def answering(raw: bytes, place: Place) -> ReplicatorError:
         (b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/\r\n\r\n", "redirected"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "refused"),
         (b"HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\n[]", "refused"),
-        (b"HTTP/1.1 403 No\r\nContent-Length: 13\r\n\r\n{\"error\": 42}", "refused"),
+        (b'HTTP/1.1 403 No\r\nContent-Length: 13\r\n\r\n{"error": 42}', "refused"),
         (b"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "unreachable"),
         (b"SSH-2.0-server\r\n\r\n", "unreachable"),
     ],

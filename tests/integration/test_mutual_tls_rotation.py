@@ -150,7 +150,10 @@ async def test_links_that_exist_outlive_a_rotation(clusters: Pair, ca: Authority
     [
         ({"certificate": b""}, "bad_certificate"),
         ({"certificate": b"-----BEGIN CERTIFICATE-----\nMIIB"}, "bad_certificate"),
-        ({"key": b"-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----"}, "bad_certificate"),
+        (
+            {"key": b"-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----"},
+            "bad_certificate",
+        ),
         ({"bundle": b"nothing here"}, "bad_certificate"),
     ],
 )

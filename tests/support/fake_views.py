@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import threading
+from collections.abc import Callable
 from typing import Any
 
+from replicator.ops.address import Address, TcpAddress
 from replicator.ops.broadcast import Broadcast, Subscription
 from replicator.ops.metrics import Metrics
+from replicator.ops.server import OperatorServer
 
 Json = dict[str, Any]
 
@@ -198,3 +203,55 @@ class FakeViews:
     def metrics(self) -> bytes:
         """Of :attr:`numbers`."""
         return self.numbers.exposition()
+
+
+class ServedViews:
+    """Scripted views behind a real operator API in a thread of its own, for commands that block."""
+
+    def __init__(self, views: FakeViews, address: Address | None = None) -> None:
+        """Serve ``views`` on ``address``, or on a free port of this machine."""
+        self.views = views
+        self._wanted = address or TcpAddress("127.0.0.1", 0)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._server: OperatorServer | None = None
+
+    async def _start(self) -> OperatorServer:
+        server = OperatorServer(self.views, self._wanted)
+        await server.start()
+        return server
+
+    def __enter__(self) -> ServedViews:
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    @property
+    def address(self) -> str:
+        """What to give to ``--agent``."""
+        assert self._server is not None
+        return str(self._server.address)
+
+    def stop(self) -> None:
+        """Stop listening and end the watches."""
+        if self._server is not None:
+            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(10)
+
+    def when_watched(self, deed: Callable[[], object]) -> None:
+        """Do ``deed`` in the server's thread as soon as somebody watches."""
+        asyncio.run_coroutine_threadsafe(self._when_watched(deed), self._loop)
+
+    def publish_when_watched(self, *changes: Json) -> None:
+        """Publish ``changes`` as soon as somebody watches."""
+        self.when_watched(lambda: [self.views.broadcast.publish(change) for change in changes])
+
+    async def _when_watched(self, deed: Callable[[], object]) -> None:
+        while not self.views.broadcast.wanted:
+            await asyncio.sleep(0.001)
+        deed()
