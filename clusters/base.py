@@ -4,9 +4,9 @@ A cluster is watched in the background and answers from its cache: reads are syn
 show one consistent moment of what was last seen; only writes wait.  Changes are announced by key,
 never by content, so consumers are level-based: they read the present state when they get to it.
 
-Invariant: every change of what :meth:`Cluster.local` or :meth:`Cluster.owned` would answer is followed by
-the key on the matching :class:`KeySink`.  One service's keys may come more often than needed, never
-too seldom.
+Invariant: every change of what :meth:`Cluster.local` or :meth:`Cluster.owned` would answer is
+followed by the key on the matching :class:`KeySink`.  One service's keys may come more often than
+needed, never too seldom.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Cluster(Protocol):
         A create of an object that exists and is ours, and a delete of one that is gone, are
         successes.  Raises :class:`~clusters.errors.WriteError`,
         :class:`~clusters.errors.NamespaceUnavailableError` or
-        :class:`~clusters.errors.ClusterUnavailableError`; the cluster is then unchanged by this call.
+        :class:`~clusters.errors.ClusterUnavailableError`; the cluster is then unchanged.
         """
         ...
 

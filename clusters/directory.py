@@ -1,9 +1,9 @@
 """A folder as a cluster: manifests in, EndpointSlices out, without Kubernetes.
 
-The source folder is what the cluster itself says; the target folder holds what we write, one YAML file
-an object, ``NAMESPACE/NAME.yaml``, replaced by rename.  Only files whose object is marked as ours are
-changed or deleted.  The cluster's uid lies in a hidden file beside the source, so it survives the
-agent's state.
+The source folder is what the cluster itself says; the target folder holds what we write, one YAML
+file an object, ``NAMESPACE/NAME.yaml``, replaced by rename.  Only files whose object is marked as
+ours are changed or deleted.  The cluster's uid lies in a hidden file beside the source, so it
+survives the agent's state.
 """
 
 from __future__ import annotations
@@ -202,7 +202,8 @@ class DirectoryCluster:
         except OSError as error:
             message = f"cannot write {path}: {error.strerror}"
             cure = "make room on the disk, or the folder writable for the agent"
-            raise WriteError(message, cure=cure, code="target_unwritable", retryable=True) from error
+            code = "target_unwritable"
+            raise WriteError(message, cure=cure, code=code, retryable=True) from error
         self._announce(await folder.load(path), _ignore, self._owned)
 
     @staticmethod

@@ -34,7 +34,7 @@ class ManifestError(ClusterError):
 
 
 class AddressError(ClusterError):
-    """An endpoint address must not travel.  ``reason`` is the counter's label (kubernetes.md E8)."""
+    """An endpoint address must not travel.  ``reason`` is the counter's label (rule E8)."""
 
     code = "bad_address"
 
@@ -62,7 +62,7 @@ class WriteError(ClusterError):
 class NamespaceUnavailableError(ClusterError):
     """The target namespace is missing or terminating.
 
-    The caller waits for the namespace's event (the cluster reports the key again); it never retries.
+    The caller waits for the namespace's event (the cluster reports the key again); no retries.
     """
 
     code = "namespace_unavailable"

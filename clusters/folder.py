@@ -1,11 +1,12 @@
 """A folder of manifests, kept in a :class:`~clusters.catalog.ServiceCatalog`.
 
-A file counts when it was closed after writing or renamed into place.  One that does not parse keeps its
-last good content and is counted, so a half-written file never removes anything; deleting the file
-removes.  The same object in two files is an error that names both; the first path in order keeps it.
+A file counts when it was closed after writing or renamed into place.  One that does not parse
+keeps its last good content and is counted, so a half-written file never removes anything;
+deleting the file removes.  The same object in two files is an error that names both; the first
+path in order keeps it.
 
-Hidden files are ignored, except that a hidden link that moved (how Kubernetes mounts are swapped) makes
-everything be looked at.  Pipes and devices are never opened.
+Hidden files are ignored, except that a hidden link that moved (how Kubernetes mounts are swapped)
+makes everything be looked at.  Pipes and devices are never opened.
 """
 
 from __future__ import annotations
@@ -74,10 +75,9 @@ def read_objects(path: Path) -> _Read:
     signature = _signature(path)
     if signature is None:
         return _Read(None, None, None)
+    if signature.size > _SIZE_LIMIT:
+        return _Read(signature, None, f"{path} is larger than {_SIZE_LIMIT} bytes; split the file")
     try:
-        if signature.size > _SIZE_LIMIT:
-            message = f"{path}: larger than {_SIZE_LIMIT} bytes"
-            raise ManifestError(message, cure="split the file")
         objects: dict[Reference, Manifest] = {}
         for located in parse_manifests(path.read_bytes(), str(path)):
             objects[reference(located.manifest)] = located.manifest
@@ -164,9 +164,7 @@ class Folder:
             del self._files[path]
         return touched
 
-    def _take(
-        self, path: Path, file: _File, objects: dict[Reference, Manifest]
-    ) -> list[Touched]:
+    def _take(self, path: Path, file: _File, objects: dict[Reference, Manifest]) -> list[Touched]:
         before, file.objects = file.objects, objects
         touched: list[Touched] = []
         for named in sorted({*before, *objects}):

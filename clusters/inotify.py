@@ -1,8 +1,9 @@
 """Which entries below a folder were closed after writing, moved, made or deleted.
 
-A thin wrapper of Linux's inotify by ctypes, since the well-kept libraries either poll, batch for longer
-than 50 ms, or hide ``IN_CLOSE_WRITE``, without which a file could be read half written.  Reports paths,
-never contents; a lost event (queue overflow) is reported as the folder itself, meaning "look at all".
+A thin wrapper of Linux's inotify by ctypes, since the well-kept libraries either poll, batch for
+longer than 50 ms, or hide ``IN_CLOSE_WRITE``, without which a file could be read half written.
+Reports paths, never contents; a lost event (queue overflow) is reported as the folder itself,
+meaning "look at all".
 
 Source: inotify(7).
 """
@@ -15,13 +16,20 @@ import os
 import struct
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x8, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 _OVERFLOW, _ISDIR, _ONLYDIR = 0x4000, 0x40000000, 0x01000000
 _MASK = (
-    _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
+    _CLOSE_WRITE
+    | _MOVED_FROM
+    | _MOVED_TO
+    | _CREATE
+    | _DELETE
+    | _DELETE_SELF
+    | _MOVE_SELF
+    | _ONLYDIR
 )
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 64 * 1024
@@ -100,7 +108,7 @@ class Inotify:
         asyncio.get_running_loop().remove_reader(self._descriptor)
         os.close(self._descriptor)
 
-    def __enter__(self) -> Inotify:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,8 +1,8 @@
 """The agent: composition root, and the one place that carries out the replica's effects.
 
-Everything is built in :meth:`Agent.build` and runs under one TaskGroup in :meth:`Agent.run`.  Shutdown:
-not ready at once, no new work, what was stamped is stored, links are closed, the journal last; no
-removes are emitted, since the cluster's endpoints live on.
+Everything is built in :meth:`Agent.build` and runs under one TaskGroup in :meth:`Agent.run`.
+Shutdown: not ready at once, no new work, what was stamped is stored, links are closed, the
+journal last; no removes are emitted, since the cluster's endpoints live on.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _log = structlog.get_logger()
 class Agent:
     """One running agent."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the composition root takes what it is composed of
         self,
         config: Config,
         clock: Clock,
@@ -98,9 +98,7 @@ class Agent:
         self.publisher = Publisher(replica, journal, clock, self.perform, self._publish_changes)
         self.exports: WorkQueue[ServiceKey] = WorkQueue(clock)
         self.imports: WorkQueue[ServiceKey] = WorkQueue(clock)
-        self.exporter = Exporter(
-            self.source, replica.own, self.exports, clock, self.publisher.wake
-        )
+        self.exporter = Exporter(self.source, replica.own, self.exports, clock, self.publisher.wake)
         self.importer = (
             None
             if self.target is None
@@ -159,7 +157,8 @@ class Agent:
                 await server.start()
                 stack.push_async_callback(server.stop)
             await listener.start(self.links.serve)
-            _log.info("agent_started", cluster=self.config.cluster, instance=self.replica.me.instance)
+            me = self.replica.me
+            _log.info("agent_started", cluster=me.cluster, instance=me.instance)
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(work) for work in self._works(dialer)]
                 await stop.wait()
@@ -246,9 +245,9 @@ class Agent:
         for session in self.replica.sessions.values():
             for origin, advert in session.adverts.items():
                 remote = self.replica.remotes.get(origin)
-                if origin.cluster == session.cluster and remote is not None:
-                    if remote.known and remote.version >= advert.version:
-                        found.add(session.cluster)
+                own = remote is not None and origin.cluster == session.cluster
+                if own and remote.known and remote.version >= advert.version:
+                    found.add(session.cluster)
         return frozenset(found)
 
     def _importable(self) -> set[ServiceKey]:
@@ -385,10 +384,11 @@ class Agent:
 
     def problems(self) -> list[dict[str, str]]:
         """What a person should look at, with its cure."""
-        found = []
-        for failing in (self.publisher.failing, self.recorder.failing):
-            if failing is not None:
-                found.append({"code": "journal_failing", "message": failing, "cure": ""})
+        found = [
+            {"code": "journal_failing", "message": failing, "cure": ""}
+            for failing in (self.publisher.failing, self.recorder.failing)
+            if failing is not None
+        ]
         if self.importer is not None:
             for key, why in sorted(self.importer.failing.items()):
                 message = f"{key} is not written: {why}"

@@ -1,12 +1,13 @@
 """What the operator API shows of a running agent: pure readings of its parts.
 
-Implements :class:`~replicator.ops.views.AgentViews`; every answer is built anew, so callers may keep it.
+Implements :class:`~replicator.ops.views.AgentViews`; every answer is built anew, so callers may
+keep it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from clusters.base import Cluster
@@ -28,7 +29,7 @@ _DIFFER_SECONDS = 5.0
 
 
 def _rfc3339(wall_ns: int) -> str:
-    moment = datetime.fromtimestamp(wall_ns / 1e9, tz=timezone.utc)
+    moment = datetime.fromtimestamp(wall_ns / 1e9, tz=UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -1,10 +1,10 @@
 """Messages to frames and back.
 
 A frame is the major protocol version as one byte, then one MessagePack list ``[type, field...]``.
-Fields appended by a newer minor version are ignored, unknown types become ``Unknown``.  Anything else
-unexpected raises :class:`~replicator.errors.ProtocolError`, and nothing but that: no extension types,
-no floats, no integers beyond 63 bits, no trailing bytes, sizes and lengths within hard limits before
-anything large is built.
+Fields appended by a newer minor version are ignored, unknown types become ``Unknown``.  Anything
+else unexpected raises :class:`~replicator.errors.ProtocolError`, and nothing but that: no
+extension types, no floats, no integers beyond 63 bits, no trailing bytes, sizes and lengths
+within hard limits before anything large is built.
 
 Head bytes (``encode_head``) are also what the journal and snapshot files keep.
 """

@@ -1,7 +1,7 @@
 """Builds the parts of an agent that a configuration chooses between, and restores what was kept.
 
-The only place that knows every kind of source and target.  The Kubernetes client is imported only when
-it is used: it alone takes seconds to load.
+The only place that knows every kind of source and target.  The Kubernetes client is imported only
+when it is used: it alone takes seconds to load.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ async def make_clusters(
 def restore_own(origin: Origin, signer: Signer, state: OwnState | None) -> OwnOrigin:
     """Our own origin as the journal kept it, or a new one in epoch 1.
 
-    Raises :class:`JournalError` when entries and head do not add up: that file was changed by others.
+    Raises :class:`JournalError` when entries and head do not add up: the file was changed.
     """
     if state is None:
         return OwnOrigin(origin, signer, epoch=1, clock=StampClock(), elements=OriginSet())
@@ -102,7 +102,7 @@ def restore_own(origin: Origin, signer: Signer, state: OwnState | None) -> OwnOr
 
 
 def restore_remotes(states: list[RemoteState]) -> list[RemoteOrigin]:
-    """The remote origins the journal kept; one that does not add up is left out and pulled again."""
+    """The remote origins the journal kept; what does not add up is pulled again."""
     restored = []
     for state in states:
         remote = RemoteOrigin(Origin(state.cluster, state.shard))

@@ -1,9 +1,9 @@
 """How far one peer has been sent one origin, and what its next chunk must be (rules C2-C7, C10).
 
-A transfer leads from the version the peer has committed (``base``) to the head served now.  It is a
-delta where the peer can continue, else a snapshot that replaces.  While it runs the served head may
-move: the transfer then simply goes on to the later head, unless tombstones it still needed are gone,
-in which case it starts over as a snapshot.
+A transfer leads from the version the peer has committed (``base``) to the head served now.  It is
+a delta where the peer can continue, else a snapshot that replaces.  While it runs the served head
+may move: the transfer then simply goes on to the later head, unless tombstones it still needed
+are gone, in which case it starts over as a snapshot.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cluster to replica: a level-based controller.
 
-For each touched service it looks at what the cluster says now and makes our origin state exactly that.
-An unchanged service costs no stamp.  Nothing may be published before :attr:`Exporter.synced`, so that a
-restarted agent never announces a half-read cluster.
+For each touched service it looks at what the cluster says now and makes our origin state exactly
+that. An unchanged service costs no stamp.  Nothing may be published before
+:attr:`Exporter.synced`, so that a restarted agent never announces a half-read cluster.
 """
 
 from __future__ import annotations

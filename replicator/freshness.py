@@ -1,7 +1,8 @@
 """Ages, offsets and percentiles: how far behind a view may be.
 
-Pure values fed with readings; ages come from the monotonic clock, offsets from the four timestamps of
-a heartbeat exchange (RFC 5905 section 8), never from stamps.  Nothing here deletes or hides data.
+Pure values fed with readings; ages come from the monotonic clock, offsets from the four
+timestamps of a heartbeat exchange (RFC 5905 section 8), never from stamps.  Nothing here deletes
+or hides data.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Latencies:
         self.longest = max(self.longest, seconds)
 
     def summary(self) -> dict[str, float | int | None]:
-        """Percentiles in milliseconds over the last thousand, with the all-time count and maximum."""
+        """Percentiles (ms) over the last thousand, with the all-time count and maximum."""
         ordered = sorted(self._seconds)
         if not ordered:
             return {"p50": None, "p99": None, "max": None, "count": 0}

@@ -1,8 +1,9 @@
 """Replica to cluster: a level-based controller that writes what others offer.
 
-For each touched service it plans the difference between what should exist and what the cluster shows,
-and carries it out.  Memory of earlier writes is never trusted over what the cluster shows.  Nothing of
-a source cluster is deleted before a complete state of that cluster is known (``deletable``).
+For each touched service it plans the difference between what should exist and what the cluster
+shows, and carries it out.  Memory of earlier writes is never trusted over what the cluster shows.
+Nothing of a source cluster is deleted before a complete state of that cluster is known
+(``deletable``).
 """
 
 from __future__ import annotations
@@ -106,5 +107,9 @@ class Importer:
     def _count(self, key: ServiceKey, change: SliceChange, error: WriteError) -> None:
         self.errors[error.code] = self.errors.get(error.code, 0) + 1
         _log.warning(
-            "write_refused", service=str(key), op=change.op.value, object=change.name, why=str(error)
+            "write_refused",
+            service=str(key),
+            op=change.op.value,
+            object=change.name,
+            why=str(error),
         )

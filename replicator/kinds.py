@@ -1,9 +1,10 @@
 """The registry of element kinds: what a key and a value of each kind must look like.
 
-An element is canonical MessagePack of ``[kind, cluster, *key]``; the owning cluster is part of the
-key, so stamps of different clusters never compete for one element.  A value is canonical MessagePack
-of a list whose known fields come first; a newer peer may append fields, which are kept and relayed.
-Kinds not registered here are stored and relayed byte for byte.  Adding a kind touches this module.
+An element is canonical MessagePack of ``[kind, cluster, *key]``; the owning cluster is part of
+the key, so stamps of different clusters never compete for one element.  A value is canonical
+MessagePack of a list whose known fields come first; a newer peer may append fields, which are
+kept and relayed. Kinds not registered here are stored and relayed byte for byte.  Adding a kind
+touches this module.
 
 Everything a peer sends is checked here before it is staged; what is refused raises
 :class:`~replicator.errors.ProtocolError` and nothing else.
@@ -137,8 +138,8 @@ def _canonical(data: bytes, what: str) -> object:
     """The value in ``data``, which must be its canonical form.
 
     The library's packer writes lists and scalars exactly as :func:`crdt.pack` does (a property test
-    holds that), so only what it would write otherwise (maps) is packed a second time: 1.5 us instead
-    of 12 us an entry.
+    holds that), so only what it would write otherwise (maps) is packed a second time: 1.5 us
+    instead of 12 us an entry.
     """
     try:
         value = cast("object", msgpack.unpackb(data, strict_map_key=False))
@@ -168,6 +169,15 @@ def _depth(value: object) -> int:
     return 0
 
 
+def _check_schema(kind: Kind | None, key: list[Any], op: int, content: object) -> None:
+    if op and content is not None:
+        raise _Wrong
+    if kind is not None:
+        kind.check_key(key)
+        if not op:
+            kind.check_value(content)
+
+
 def check_entry(cluster: str, element: bytes, op: int, value: bytes) -> None:
     """Refuse an entry that ``cluster`` may not state or that breaks its kind's schema.
 
@@ -187,12 +197,7 @@ def check_entry(cluster: str, element: bytes, op: int, value: bytes) -> None:
     content = _canonical(value, "a value")
     kind = KINDS.get(key[0])
     try:
-        if op and content is not None:
-            raise _Wrong
-        if kind is not None:
-            kind.check_key(key[2:])
-            if not op:
-                kind.check_value(content)
+        _check_schema(kind, key[2:], op, content)
     except (_Wrong, ValueError) as error:
         name = str(key[0]) if kind is None else kind.name
         message = f"an entry of kind {name} does not follow its schema"

@@ -1,8 +1,8 @@
 """Runs the links: one reader and one writer task a link, one dialling task a configured peer.
 
-Thin: what to say and to whom is the replica's.  Dialling never stops: a peer that does not answer is
-tried again every second (half to one and a half), one that refuses with full-jitter back-off from 1 s
-to 60 s; the name is resolved anew each time.
+Thin: what to say and to whom is the replica's.  Dialling never stops: a peer that does not answer
+is tried again every second (half to one and a half), one that refuses with full-jitter back-off
+from 1 s to 60 s; the name is resolved anew each time.
 """
 
 from __future__ import annotations
@@ -160,9 +160,9 @@ class Links:
             else:
                 refusals = 0
                 status.error = None
-                await self._dialled(status, link)
+                await self._dialled(link)
 
-    async def _dialled(self, status: PeerStatus, link: Link) -> None:
+    async def _dialled(self, link: Link) -> None:
         began = self._clock.monotonic()
         await self.serve(link)
         if self._clock.monotonic() - began < _REDIAL_SECONDS:

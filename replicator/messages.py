@@ -78,8 +78,8 @@ class Stop:
 class Transfer:
     """A chunk covering (``start``, ``to``] of an origin in stamp order.
 
-    With ``head`` it is the last one of its transfer: ``to`` is the head's stamp and the receiver may
-    commit.  ``snapshot`` chunks replace the receiver's state, others continue from it.
+    With ``head`` it is the last one of its transfer: ``to`` is the head's stamp and the receiver
+    may commit.  ``snapshot`` chunks replace the receiver's state, others continue from it.
     """
 
     origin: Origin
@@ -95,8 +95,8 @@ class Transfer:
 class Beat:
     """Heartbeat: four timestamps over two beats give round trip and clock offset.
 
-    ``echo_sent`` and ``echo_received`` are the other side's last ``sent_at`` and our wall clock when
-    it arrived (0, 0 before the first).  Equal ``digest`` on both sides proves convergence.
+    ``echo_sent`` and ``echo_received`` are the other side's last ``sent_at`` and our wall clock
+    when it arrived (0, 0 before the first).  Equal ``digest`` on both sides proves convergence.
     """
 
     sent_at: int

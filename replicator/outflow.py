@@ -1,8 +1,8 @@
 """What a session is sent next, cut from the served state when its socket can take more.
 
-Bounded chunks, taken in turn: control messages first, then live deltas, then at most one chunk of a
-bulk transfer per call, so a bootstrap delays nobody's news.  A chunk cut for one peer is kept and given
-to every other peer at the same cursor, so a change is encoded once.
+Bounded chunks, taken in turn: control messages first, then live deltas, then at most one chunk of
+a bulk transfer per call, so a bootstrap delays nobody's news.  A chunk cut for one peer is kept
+and given to every other peer at the same cursor, so a change is encoded once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Our own origin: the only writer of this cluster's elements.
 
-Changes are stamped when observed and wait in the pending batch; :meth:`OwnOrigin.seal` moves the batch
-into the served state and signs the next head (rules C1, C3).  Nothing of a sealed batch may be served
-before it is durable, so while ``sealing`` the set must not be read for peers.
+Changes are stamped when observed and wait in the pending batch; :meth:`OwnOrigin.seal` moves the
+batch into the served state and signs the next head (rules C1, C3).  Nothing of a sealed batch may
+be served before it is durable, so while ``sealing`` the set must not be read for peers.
 
 Invariant: an element whose value is unchanged gets no new stamp.
 """

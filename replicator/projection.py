@@ -1,8 +1,8 @@
 """Endpoints and export states as elements, and back.
 
 The one place that knows how a cluster's model is laid out in element keys and values.  Reading is
-tolerant (appended fields are ignored) since the bytes passed :mod:`replicator.kinds`; what must not be
-visible (addresses of kubernetes.md E8) is decided here, when read, never when committed.
+tolerant (appended fields are ignored) since the bytes passed :mod:`replicator.kinds`; what must
+not be visible (addresses of kubernetes.md E8) is decided here, when read, never when committed.
 """
 
 from __future__ import annotations

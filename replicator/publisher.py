@@ -1,8 +1,8 @@
 """From changed to sent: seals batches, makes them durable, publishes heads.
 
-An idle origin publishes at once; under load one head per window.  One batch is in flight at a time:
-what changes meanwhile waits for the next.  A batch that cannot be stored is tried again until it can,
-and nothing of it is sent before.
+An idle origin publishes at once; under load one head per window.  One batch is in flight at a
+time: what changes meanwhile waits for the next.  A batch that cannot be stored is tried again
+until it can, and nothing of it is sent before.
 """
 
 from __future__ import annotations

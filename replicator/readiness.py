@@ -1,9 +1,10 @@
 """When this agent may publish, delete, relay, and call itself ready.  Pure; readings are arguments.
 
-After a restart the last committed view may be old, and after a disk loss there is none.  Until heads of
-min(2, configured) peers have been reached, at the latest 10 s after the start (flagged), consumers are
-only added to.  With an empty state folder the first own head waits until every configured peer has told
-what it holds, at the latest 30 s, so that an epoch met there is exceeded and nothing flaps to empty.
+After a restart the last committed view may be old, and after a disk loss there is none.  Until
+heads of min(2, configured) peers have been reached, at the latest 10 s after the start (flagged),
+consumers are only added to.  With an empty state folder the first own head waits until every
+configured peer has told what it holds, at the latest 30 s, so that an epoch met there is exceeded
+and nothing flaps to empty.
 """
 
 from __future__ import annotations

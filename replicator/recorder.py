@@ -1,8 +1,8 @@
 """Keeps remote commits on disk, behind the replica.
 
-Remote state can be pulled again, so nothing waits for it, but what is stored must never be a version
-ahead of its entries (rule C11): after a failed write an origin is stored whole, in place of the deltas
-that were lost.  The backlog is bounded: readers wait for :meth:`Recorder.room`.
+Remote state can be pulled again, so nothing waits for it, but what is stored must never be a
+version ahead of its entries (rule C11): after a failed write an origin is stored whole, in place
+of the deltas that were lost.  The backlog is bounded: readers wait for :meth:`Recorder.room`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _log = structlog.get_logger()
 class Recorder:
     """Writes stores to the journal in batches."""
 
-    def __init__(
-        self, journal: Journal, remotes: dict[Origin, RemoteOrigin], clock: Clock
-    ) -> None:
+    def __init__(self, journal: Journal, remotes: dict[Origin, RemoteOrigin], clock: Clock) -> None:
         """``remotes`` is the replica's, read when an origin has to be stored whole."""
         self._journal = journal
         self._remotes = remotes

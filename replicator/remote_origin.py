@@ -93,9 +93,7 @@ class RemoteOrigin:
         self.index = ServiceIndex(elements)
         return True
 
-    def take(
-        self, chunk: Transfer, verifier: Verifier, offered: Record | None
-    ) -> Taken:
+    def take(self, chunk: Transfer, verifier: Verifier, offered: Record | None) -> Taken:
         """Stage a chunk and commit if it carries its head.
 
         ``offered`` is the record the sender gave; it counts once a head verifies by it.
@@ -157,9 +155,7 @@ class RemoteOrigin:
         self.head, self.record = head, record
         return Outcome.RENEWED
 
-    def _commit(
-        self, head: Head, verifier: Verifier, offered: Record | None
-    ) -> Taken:
+    def _commit(self, head: Head, verifier: Verifier, offered: Record | None) -> Taken:
         staging, self.staging = self.staging, None
         assert staging is not None  # noqa: S101 - the chunk was just staged
         record = self._verified_by(head, verifier, offered)

@@ -85,7 +85,7 @@ class Replica:
         if session is None:
             return []
         effects: list[Effect] = []
-        for origin, remote in sorted(self.remotes.items()):
+        for _, remote in sorted(self.remotes.items()):
             if remote.source == number:
                 remote.source, remote.staging = None, None
                 effects += self._assign(remote, now)
@@ -345,7 +345,7 @@ class Replica:
         return max(0, wall_ns + offset - observed_at) * 1e-9
 
     def _spread(self, origin: Origin) -> list[Effect]:
-        """An origin's served head moved: wake whoever wants it, tell the others at the next beat."""
+        """A served head moved: wake whoever wants it, tell the others at the next beat."""
         self._digest = None
         effects: list[Effect] = []
         for number, session in self.sessions.items():

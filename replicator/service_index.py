@@ -1,7 +1,8 @@
 """Which elements of one origin belong to which service.
 
-Kept beside an origin's committed set and moved by the same commits, so a service can be read without
-a scan.  Endpoints are visible only while their service is exported, whatever the arrival order.
+Kept beside an origin's committed set and moved by the same commits, so a service can be read
+without a scan.  Endpoints are visible only while their service is exported, whatever the arrival
+order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One conversation with one peer: what was said, what is wanted, what waits to be sent.
 
-Cursors, not queues: per origin only the version the peer has reached is kept, and the next delta is cut
-from the served state when the socket can take more, so superseded changes collapse and memory does not
-grow with the backlog.  Only small control messages wait in the outbox.
+Cursors, not queues: per origin only the version the peer has reached is kept, and the next delta
+is cut from the served state when the socket can take more, so superseded changes collapse and
+memory does not grow with the backlog.  Only small control messages wait in the outbox.
 
 The replica decides; this class keeps the state of the conversation and its beats.
 """

@@ -3,7 +3,8 @@
 A head is signed with the key of its cluster's certificate; the chain travels with the origin as a
 ``Record``.  A receiver accepts a head only if the chain leads to a root it trusts, names that
 origin's cluster in its one URI SAN, and was valid when the head was issued (24 h tolerance before
-notBefore, for clocks that are behind).  Roots are configuration, so what a relay says proves nothing.
+notBefore, for clocks that are behind).  Roots are configuration, so what a relay says proves
+nothing.
 
 Ed25519 and ECDSA P-256 keys are supported.  Path validation: RFC 5280 section 6, for chains of one
 issuer each; revocation lists are not read.
@@ -149,7 +150,8 @@ class TrustStore:
             detail = f"a head of {head.origin.cluster} is signed by {known.identity.cluster}"
             raise _refuse(detail, "identity_mismatch")
         if not known.not_before - _NOT_BEFORE_TOLERANCE_NS <= head.issued_at <= known.not_after:
-            detail = f"the certificate of {head.origin.cluster} was not valid when its head was issued"
+            cluster = head.origin.cluster
+            detail = f"the certificate of {cluster} was not valid when its head was issued"
             raise _refuse(detail, "certificate_not_valid")
         self._signature(head, known.key)
 

@@ -1,8 +1,8 @@
 """From whom to take an origin: from exactly one peer, so that every change arrives exactly once.
 
-The origin itself when it is connected, else the peer with the freshest head and the lowest round trip.
-A source that said nothing of the origin for two heartbeats while another peer advertises a higher
-version is stalled and replaced.  Pure functions over plain candidates.
+The origin itself when it is connected, else the peer with the freshest head and the lowest round
+trip. A source that said nothing of the origin for two heartbeats while another peer advertises a
+higher version is stalled and replaced.  Pure functions over plain candidates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Kubernetes ``Status``: how the API server says no, in an event, a body or a bare HTTP answer.
 
-Everything in it is optional and hostile until checked; what is missing is None or "".  The questions
-asked of it (expired? throttled? rewound?) are answered here and nowhere else.
+Everything in it is optional and hostile until checked; what is missing is None or "".  The
+questions asked of it (expired? throttled? rewound?) are answered here and nowhere else.
 
 Source: apimachinery ``metav1.Status``, ``StatusReason``.
 """
@@ -94,7 +94,7 @@ def status_of(body: object) -> ApiStatus:
 
 
 def status_of_answer(code: int, headers: Mapping[str, str], body: bytes) -> ApiStatus:
-    """Read a refusing HTTP answer; the HTTP code and ``Retry-After`` fill what the body leaves out."""
+    """Read a refusing answer; HTTP code and ``Retry-After`` fill what the body leaves out."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:

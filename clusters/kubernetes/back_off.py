@@ -3,9 +3,9 @@
 One :class:`BackOff` is shared by every list and watch of one API server, so that together they are
 as gentle as one; each collection has another for troubles of its own (a missing right, a bad line).
 
-The wait is drawn from 0 to a ceiling that doubles from 1 s to 60 s ("full jitter"), and failures are
-forgotten after two minutes of health.  Attempts that were under way when the wait began belong to the
-same outage: they neither lengthen nor raise it.
+The wait is drawn from 0 to a ceiling that doubles from 1 s to 60 s ("full jitter"), and failures
+are forgotten after two minutes of health.  Attempts that were under way when the wait began
+belong to the same outage: they neither lengthen nor raise it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BackOff:
             self._healthy_since = now
 
     def failed(self, now: float, *, began: float, at_least: float = 0.0) -> None:
-        """An attempt begun at ``began`` failed; ``at_least`` is what the server asked us to wait."""
+        """An attempt begun at ``began`` failed; ``at_least`` is the wait the server asked for."""
         asked = now + min(at_least, self._settings.retry_after_most)
         if began < self._failed_at and self._healthy_since is None:
             self.not_before = max(self.not_before, asked)

@@ -157,8 +157,8 @@ class ApiSession:
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Open a stream; yields its chunks, whatever the framing.
 
-        The iterator raises :class:`StreamBrokenError` when the stream breaks, and just ends when the
-        server ends it.
+        The iterator raises :class:`StreamBrokenError` when the stream breaks, and just ends when
+        the server ends it.
         """
         try:
             async with Deadline(self._clock, self._clock.monotonic() + self._answer_seconds):

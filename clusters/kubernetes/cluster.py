@@ -1,9 +1,10 @@
 """A Kubernetes cluster as a :class:`~clusters.base.Cluster`: watches, a catalog, and writes.
 
-One supervised task a collection keeps the catalog in step with the API server; writes go out one at a
-time by the importer's choice, within a budget, and are taken into the catalog from their answers.
-Objects never pass by here unread: what they mean is the catalog's business, when to ask the server is
-the list-watch machine's, what a refusal means is :mod:`clusters.kubernetes.write_errors`'.
+One supervised task a collection keeps the catalog in step with the API server; writes go out one
+at a time by the importer's choice, within a budget, and are taken into the catalog from their
+answers. Objects never pass by here unread: what they mean is the catalog's business, when to ask
+the server is the list-watch machine's, what a refusal means is
+:mod:`clusters.kubernetes.write_errors`'.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _nothing(_: ServiceKey) -> None:
 class KubernetesCluster:
     """Implements :class:`~clusters.base.Cluster` for one API server."""
 
-    def __init__(  # noqa: PLR0913  # all by keyword, all without a sensible default
+    def __init__(  # all by keyword, all without a sensible default
         self,
         *,
         cluster: str,

@@ -182,7 +182,7 @@ def _digest(access: Access) -> bytes:
 
 
 def _context(access: Access, credential: PluginCredential | None = None) -> ssl.SSLContext:
-    """TLS as the kubeconfig wants it; raises :class:`KubeconfigError` or :class:`CredentialsError`."""
+    """TLS as the kubeconfig wants it; raises `KubeconfigError` or `CredentialsError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

@@ -1,8 +1,8 @@
 """Credentials that change while we run: token files and credential plugins (kubernetes.md W14).
 
-A token file is opened anew each time, since pods get it through a symlink that is swapped.  A plugin
-runs when its credential is about to expire or was refused.  Nothing a plugin prints on its output is
-ever logged; of its error output at most 200 bytes, without tokens.
+A token file is opened anew each time, since pods get it through a symlink that is swapped.  A
+plugin runs when its credential is about to expire or was refused.  Nothing a plugin prints on its
+output is ever logged; of its error output at most 200 bytes, without tokens.
 
 Source: client authentication plugins (``client.authentication.k8s.io``).
 """

@@ -15,7 +15,7 @@ _TICK = 1e-6
 
 
 class Deadline:
-    """``async with Deadline(clock, at):`` raises TimeoutError inside its block at monotonic ``at``."""
+    """``async with Deadline(clock, at):`` raises TimeoutError in its block at monotonic ``at``."""
 
     def __init__(self, clock: Clock, at: float) -> None:
         """Nothing runs before the block is entered."""

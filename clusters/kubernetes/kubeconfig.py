@@ -1,8 +1,8 @@
 """What a kubeconfig or a pod's service account says, as plain values.
 
-kubernetes-asyncio reads and merges the files, resolves the context and turns inline certificates into
-files; credentials that change while we run (token files, plugins) are taken out before and read by
-:mod:`clusters.kubernetes.credentials` again and again.
+kubernetes-asyncio reads and merges the files, resolves the context and turns inline certificates
+into files; credentials that change while we run (token files, plugins) are taken out before and
+read by :mod:`clusters.kubernetes.credentials` again and again.
 
 Everything wrong with the files is a :class:`KubeconfigError` with its cure.
 """
@@ -115,7 +115,7 @@ async def read_kubeconfig(path: str, context: str | None) -> Access:
 
 
 def read_service_account(environ: Mapping[str, str], folder: Path | None = None) -> Access:
-    """Read what a pod is given; ``folder`` holds ``token`` and ``ca.crt``, None = where pods have it."""
+    """Read what a pod is given; ``folder`` (None: where pods have it) holds token and ca.crt."""
     from kubernetes_asyncio.config import ConfigException, incluster_config  # noqa: PLC0415
 
     library: Any = incluster_config
@@ -195,5 +195,5 @@ def _stripped(text: str | None) -> str | None:
 
 
 def _told(error: Exception) -> str:
-    """What went wrong, without the piece of configuration that the library quotes (it has tokens)."""
+    """What went wrong, without the configuration that the library quotes (it has tokens)."""
     return hide_tokens(f"{type(error).__name__}: {str(error).partition('{')[0]}"[:300])

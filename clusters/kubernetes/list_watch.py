@@ -1,8 +1,8 @@
 """What to do next about one collection: list, watch or wait (kubernetes.md W1-W13).  Pure.
 
-The life of a collection is: one complete list, then watches from its version, each resumed where the
-last one ended.  A list is repeated only when the version is no longer kept, the stream cannot be
-trusted, or the audit is due; every other trouble waits and resumes with the same version.
+The life of a collection is: one complete list, then watches from its version, each resumed where
+the last one ended.  A list is repeated only when the version is no longer kept, the stream cannot
+be trusted, or the audit is due; every other trouble waits and resumes with the same version.
 
 Invariants: a version is only ever compared for equality and is never None, "0" or a maximum; a list
 counts only when all its pages came; a refusal is never an object.
@@ -407,7 +407,7 @@ class ListWatch:
             self.counters["watch_stalls_total"] += 1
 
     def died(self, now: float) -> None:
-        """The task that performs this died of a surprise; the next one starts from what is known."""
+        """The task that performs this died of a surprise; the next starts from what is known."""
         self._close(now)
         self._start_list_over()
         self._own.failed(now, began=now)

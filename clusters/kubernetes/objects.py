@@ -1,8 +1,8 @@
 """The kinds we watch and how the Kubernetes API addresses them.
 
-Plain values: which collections exist, under which paths, and the query strings of lists and watches.
-A list is always asked for without a resourceVersion, which is a consistent read; version "0" (any
-state a server happens to have) is never used, so nothing that was seen can be un-seen.
+Plain values: which collections exist, under which paths, and the query strings of lists and
+watches. A list is always asked for without a resourceVersion, which is a consistent read; version
+"0" (any state a server happens to have) is never used, so nothing that was seen can be un-seen.
 
 Source: Kubernetes API concepts (resource versions, chunked lists, bookmarks).
 """

@@ -1,8 +1,9 @@
 """What we have just written and the watch has not shown yet.  Pure.
 
-The answer to a write tells the object's new state before the watch does.  Until the watch shows the
-same version, the states it shows of that object are older than what we know and are hidden; else the
-next pass would plan from the past and be refused with a conflict.  A complete list ends all hiding.
+The answer to a write tells the object's new state before the watch does.  Until the watch shows
+the same version, the states it shows of that object are older than what we know and are hidden;
+else the next pass would plan from the past and be refused with a conflict.  A complete list ends
+all hiding.
 
 Versions are compared for equality only, so if the awaited one never comes, a time limit ends it.
 """
@@ -51,11 +52,11 @@ class OwnWrites:
         self._shown.pop(name, None)
 
     def wrote(self, manifest: Manifest, now: float) -> bool:
-        """The answer shows the object as ``manifest``; False when the watch is at least as far."""
+        """The answer shows the object as ``manifest``; False if the watch is as far."""
         return self._settle(manifest, version_of(manifest), now)
 
     def deleted(self, manifest: Manifest, now: float) -> bool:
-        """Deleted; ``manifest`` is what was asked to be.  False when the watch is at least as far."""
+        """Deleted; ``manifest`` is what was asked to be.  False if the watch is as far."""
         return self._settle(manifest, None, now)
 
     def _settle(self, manifest: Manifest, version: str | None, now: float) -> bool:

@@ -1,9 +1,9 @@
 """Whether a call to the API server goes through a proxy (kubernetes.md W15).  Pure.
 
 A kubeconfig's ``proxy-url`` always counts.  Otherwise ``https_proxy`` or ``http_proxy`` by the
-server's scheme, unless ``no_proxy`` names the server.  Lower-case variables win over upper-case ones,
-also when empty.  Loopback never goes through a proxy from the environment.  Names are not resolved:
-addresses and networks match servers given as addresses.
+server's scheme, unless ``no_proxy`` names the server.  Lower-case variables win over upper-case
+ones, also when empty.  Loopback never goes through a proxy from the environment.  Names are not
+resolved: addresses and networks match servers given as addresses.
 
 Only API server calls ask here; peer links have a setting of their own.
 """

@@ -1,7 +1,7 @@
 """Keeps one collection in step with the API server: performs what the list-watch machine decides.
 
-Decides nothing itself.  Objects go out through a :class:`Sink` before the machine takes note of their
-version, so a version never runs ahead of what was applied.
+Decides nothing itself.  Objects go out through a :class:`Sink` before the machine takes note of
+their version, so a version never runs ahead of what was applied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Restarts watch tasks that die of a surprise, and says when that no longer helps (W16).
 
-The only place that catches everything: whatever ended the task is logged with its traceback, counted,
-and the task is made anew with a fresh session.  Too many deaths in a short time are for the kubelet.
+The only place that catches everything: whatever ended the task is logged with its traceback,
+counted, and the task is made anew with a fresh session.  Too many deaths in a short time are for
+the kubelet.
 """
 
 from __future__ import annotations

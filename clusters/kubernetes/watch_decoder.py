@@ -2,9 +2,9 @@
 
 The stream is JSON objects, one a line.  Bytes are kept until their newline has come, so no chunk
 border cuts a character, and any cutting of one stream into chunks gives the same events.  A line
-counts only if it parses whole; what is left at the end counts if it is a whole object.  A line over
-the limit is told once, with the object's name if that was seen, and skipped up to its newline; never
-more than the limit plus one chunk is held.
+counts only if it parses whole; what is left at the end counts if it is a whole object.  A line
+over the limit is told once, with the object's name if that was seen, and skipped up to its
+newline; never more than the limit plus one chunk is held.
 
 It decides nothing: bad lines are events too, and the list-watch machine knows what they mean.
 """

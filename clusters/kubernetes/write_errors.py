@@ -1,7 +1,7 @@
 """What a refused write means to the importer (kubernetes.md M5, M7).  Pure.
 
-The API server's answer to one write becomes one of our three write errors, or the knowledge that the
-write is as good as done.
+The API server's answer to one write becomes one of our three write errors, or the knowledge that
+the write is as good as done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes EndpointSlices of ours to the API server, within a budget (kubernetes.md M5, M7, M11).
 
-Each write is one call; its answer goes into the catalog at once.  What a refusal means is decided in
-:mod:`clusters.kubernetes.write_errors`; here it is acted on: adopt what is ours, re-read after a
-conflict, remember who waits for a namespace, keep quiet while the server asks for it.
+Each write is one call; its answer goes into the catalog at once.  What a refusal means is decided
+in :mod:`clusters.kubernetes.write_errors`; here it is acted on: adopt what is ours, re-read after
+a conflict, remember who waits for a namespace, keep quiet while the server asks for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _METHODS = {ChangeOp.CREATE: "POST", ChangeOp.UPDATE: "PUT", ChangeOp.DELETE: "D
 class SliceWriter:
     """Carries out one :class:`~clusters.model.SliceChange` after the other."""
 
-    def __init__(  # noqa: PLR0913  # all by keyword
+    def __init__(  # all by keyword
         self,
         *,
         session: Callable[[float], ApiSession],

@@ -8,7 +8,7 @@ import random
 import secrets
 import signal
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -64,7 +64,7 @@ async def _run(path: Path) -> None:
 
 
 def _now() -> datetime:
-    return datetime.now(timezone.utc)
+    return datetime.now(UTC)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

@@ -7,7 +7,7 @@ without its title; nothing is coloured or escaped here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -197,7 +197,11 @@ STATUS: tuple[Column, ...] = (
     Column("LINK", _link),
     field("RTT", "peer.rtt_ms", milliseconds),
     Column("DIGEST", _digest),
-    *(column for column in CLUSTERS if column.wide or column.title == "HEAD AGE"),
+    *(
+        replace(column, wide=True)
+        for column in CLUSTERS
+        if column.wide or column.title == "HEAD AGE"
+    ),
 )
 """Rows are CLUSTERs, each with its PEER as ``peer`` (None where there is none)."""
 

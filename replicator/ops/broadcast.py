@@ -62,11 +62,15 @@ class Subscription(Generic[T]):
             await self._wake.wait()
         return self._items.popleft()
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Leave; a pending step ends the iteration."""
         self._readers.discard(self)
         self._items.clear()
         self._wake.set()
+
+    async def aclose(self) -> None:
+        """As :meth:`close`, under the name that asynchronous generators have."""
+        self.close()
 
 
 class Broadcast(Generic[T]):
@@ -91,7 +95,7 @@ class Broadcast(Generic[T]):
         """A reader that gets everything published from now on."""
         return Subscription(self._readers, self._limit)
 
-    async def close(self) -> None:
-        """End every iteration after what was queued was dropped."""
+    def close(self) -> None:
+        """End every iteration; what was not read yet is dropped."""
         for reader in tuple(self._readers):
-            await reader.aclose()
+            reader.close()

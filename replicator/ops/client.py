@@ -23,7 +23,6 @@ from replicator.ops.views import Json, Selection
 
 _CONNECT_SECONDS = 3.0
 _ANSWER_SECONDS = 30.0
-_SILENCE_SECONDS = 35.0
 _LINE_LIMIT = 1 << 20
 _REFUSED = (401, 403)
 _WRONG = (400, 404, 405)
@@ -79,9 +78,13 @@ def _refusal(address: Address, status: int, body: bytes) -> ReplicatorError:
 class AgentClient:
     """Asks one agent; one connection per question."""
 
-    def __init__(self, address: Address) -> None:
-        """Ask the agent whose operator API is at ``address``; nothing is sent yet."""
+    def __init__(self, address: Address, *, patience: float = _ANSWER_SECONDS) -> None:
+        """Ask the agent whose operator API is at ``address``; nothing is sent yet.
+
+        ``patience`` is the longest silence in seconds, more than a watch's heartbeats are apart.
+        """
         self._address = address
+        self._patience = patience
 
     @property
     def address(self) -> Address:
@@ -111,9 +114,7 @@ class AgentClient:
         :class:`~replicator.errors.UnreachableError` when the agent ends the stream or falls silent,
         :class:`~replicator.ops.broadcast.LaggedError` when this reader was too slow.
         """
-        with self._asked(f"/v1/watch{_selection_query(chosen)}") as (connection, answer):
-            if connection.sock is not None:
-                connection.sock.settimeout(_SILENCE_SECONDS)
+        with self._asked(f"/v1/watch{_selection_query(chosen)}") as answer:
             yield from self._events(answer)
         raise UnreachableError(
             f"the agent on {self._address} ended the stream",
@@ -127,7 +128,7 @@ class AgentClient:
         return cast("list[Json]", items)
 
     def _get(self, path: str) -> Json:
-        with self._asked(path) as (_, answer):
+        with self._asked(path) as answer:
             return self._object(answer.read())
 
     def _object(self, text: bytes) -> Json:
@@ -152,18 +153,16 @@ class AgentClient:
                 yield self._object(content)
 
     @contextmanager
-    def _asked(
-        self, path: str
-    ) -> Iterator[tuple[http.client.HTTPConnection, http.client.HTTPResponse]]:
+    def _asked(self, path: str) -> Iterator[http.client.HTTPResponse]:
         connection = _Connection(self._address)
         try:
             connection.connect()
-            connection.sock.settimeout(_ANSWER_SECONDS)
+            connection.sock.settimeout(self._patience)
             connection.request("GET", path, headers={"Accept": "application/json"})
             answer = connection.getresponse()
             if answer.status != http.HTTPStatus.OK:
                 raise _refusal(self._address, answer.status, answer.read(_LINE_LIMIT))
-            yield connection, answer
+            yield answer
         except PermissionError as error:
             raise RefusedError(
                 f"no permission to open {self._address}",

@@ -1,7 +1,7 @@
 """The Kubernetes cluster for the contract suite: against a tiny API server in memory, over HTTP.
 
-The suite changes the cluster as its users would (:meth:`put`, :meth:`remove`), sees what was written
-(:meth:`stored`), and lets the cluster follow (:meth:`until`).
+The suite changes the cluster as its users would (:meth:`put`, :meth:`remove`), sees what was
+written (:meth:`stored`), and lets the cluster follow (:meth:`until`).
 """
 
 from __future__ import annotations

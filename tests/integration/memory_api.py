@@ -2,8 +2,8 @@
 
 Behaves as kube-apiserver does in what the agent can tell: versions count up over all collections,
 continue tokens show one moment, watches replay history and are refused once that is compacted,
-namespaces must exist and not be terminating, PUT needs the present resourceVersion, DELETE may name a
-uid.  Answers through :class:`~tests.integration.scripted_api.Exchange`.
+namespaces must exist and not be terminating, PUT needs the present resourceVersion, DELETE may
+name a uid.  Answers through :class:`~tests.integration.scripted_api.Exchange`.
 """
 
 from __future__ import annotations

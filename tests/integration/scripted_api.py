@@ -1,10 +1,11 @@
 """An HTTP server whose every answer is decided by the test, down to how a stream breaks off.
 
-Each request becomes an :class:`Exchange`.  Exchanges go to ``answerer`` if it takes them, else they
-wait in a queue for the test, which answers them in any order and manner: documents, refusals, chunks of
-any size, streams that end, break, hang or close without framing.
+Each request becomes an :class:`Exchange`.  Exchanges go to ``answerer`` if it takes them, else
+they wait in a queue for the test, which answers them in any order and manner: documents,
+refusals, chunks of any size, streams that end, break, hang or close without framing.
 
-No waiting by the wall clock: :meth:`ScriptedApi.next` moves the fake clock only while nothing comes.
+No waiting by the wall clock: :meth:`ScriptedApi.next` moves the fake clock only while nothing
+comes.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ async def test_leaving_ends_the_iteration_even_while_it_waits() -> None:
 async def test_closing_ends_every_reader() -> None:
     news: Broadcast[int] = Broadcast()
     readers = [news.subscribe(), news.subscribe()]
-    await news.close()
+    news.close()
     for reader in readers:
         assert [number async for number in reader] == []
     assert not news.wanted

@@ -122,6 +122,6 @@ async def test_the_end_of_the_agents_changes_ends_the_stream(
 ) -> None:
     async with http.get(f"http://{operator.address}/v1/watch") as answer:
         await answer.content.readline()
-        await views.broadcast.close()
+        views.broadcast.close()
         rest = await answer.content.read()
         assert b"data" not in rest
