@@ -174,6 +174,19 @@ class OriginSet:
         """Number of tombstones kept."""
         return len(self._entries) - self._live
 
+    def floor_keeping(self, number: int) -> int:
+        """The least floor that leaves at most ``number`` tombstones; 0 when that many are kept."""
+        surplus = self.tombstone_count - number
+        for stamp, element in self._tombstones:
+            if surplus <= 0:
+                break
+            stored = self._entries.get(element)
+            if stored is not None and stored[0] == stamp:
+                surplus -= 1
+                if surplus == 0:
+                    return stamp
+        return 0
+
     def root(self) -> bytes:
         """The digest of all entries (a head's ``root``)."""
         return self._digest.root()

@@ -19,7 +19,7 @@ import structlog
 from clusters.base import Clock, Cluster
 from clusters.model import Endpoint, ServiceKey
 from clusters.work_queue import WorkQueue
-from crdt import Change, Origin, Stamp
+from crdt import ZERO, Change, Origin, Stamp
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
 from replicator.config import Config
@@ -140,6 +140,7 @@ class Agent:
         except BaseException:
             await journal.close()
             raise
+        replica.expect_members(known, clock.monotonic())
         return cls(config, clock, rng, journal, replica, clusters, tls, empty_state=state is None)
 
     # ---- running -------------------------------------------------------------------------------
@@ -245,8 +246,8 @@ class Agent:
         for session in self.replica.sessions.values():
             for origin, advert in session.adverts.items():
                 remote = self.replica.remotes.get(origin)
-                own = remote is not None and origin.cluster == session.cluster
-                if own and remote.known and remote.version >= advert.version:
+                own = origin.cluster == session.cluster
+                if own and remote is not None and remote.version >= advert.version > ZERO:
                     found.add(session.cluster)
         return frozenset(found)
 

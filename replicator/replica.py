@@ -8,13 +8,15 @@ Does not stamp (``own_origin``), verify (``signing``), store, log or wait.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import assert_never
 
-from crdt import Origin, Version, pack
+from crdt import Origin, pack
 from crdt.version_vector import ZERO
 from replicator import messages as m
 from replicator.codec import FRAME_LIMIT, MINOR, decode, encode_head, encode_record
+from replicator.collection import Acknowledged, new_floor
 from replicator.cursor import Cursor
 from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
 from replicator.errors import ProtocolError
@@ -56,6 +58,12 @@ class Replica:
         self._next_number = 1
         self._reissue_at: float | None = None
         self._stalled: dict[Origin, int] = {}
+        self._acknowledged: dict[str, Acknowledged] = {}
+
+    def expect_members(self, clusters: Iterable[str], now: float) -> None:
+        """Keep tombstones for these until they acknowledge, or an hour has passed."""
+        for cluster in clusters:
+            self._acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
 
     # ---- sessions ------------------------------------------------------------------------------
 
@@ -201,6 +209,7 @@ class Replica:
             session.adverts[advert.origin] = advert
             self._bound(len(session.adverts))
             if advert.origin == self.own.origin:
+                self._acknowledged[session.cluster] = Acknowledged(advert.version, now)
                 effects += self._met_own(session, advert)
             elif advert.origin.cluster != self.me.cluster:
                 remote = self.remotes.get(advert.origin)
@@ -417,9 +426,11 @@ class Replica:
         """Do what is due: beats, re-issue, stalled sources, dead links."""
         effects: list[Effect] = []
         if self._reissue_at is not None and now >= self._reissue_at and not self.own.sealing:
-            self.own.reissue(wall_ns)
             self._reissue_at = now + REISSUE_SECONDS
-            effects += self._spread(self.own.origin)
+            floor = new_floor(self.own.elements, self._acknowledged.values(), now)
+            if floor is not None:
+                self.own.move_floor(floor, wall_ns)
+            effects += self.reissue_now(wall_ns)
         for number, session in sorted(self.sessions.items()):
             reason = session.overdue(now)
             if reason is not None:
@@ -452,12 +463,3 @@ class Replica:
                 advert = advert_of(origin)
                 if advert is not None and advert.version <= remote.version:
                     remote.fresh_at = now
-
-    def acknowledged(self) -> dict[str, Version]:
-        """How far each connected cluster has committed our own origin."""
-        known: dict[str, Version] = {}
-        for session in self.sessions.values():
-            advert = session.adverts.get(self.own.origin)
-            if advert is not None:
-                known[session.cluster] = advert.version
-        return known
