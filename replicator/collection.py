@@ -1,9 +1,9 @@
 """When tombstones may go: the policy for moving our own origin's floor.  Cost only, never safety.
 
-A replica that lacks versions below the floor gets a snapshot that replaces, so a deleted element stays
-deleted whatever is decided here.  The floor follows what every member has acknowledged; a member that
-acknowledged nothing for an hour is not waited for, and tombstones beyond a fifth of the live elements
-(and beyond 10,000) are not kept for anybody.
+A replica that lacks versions below the floor gets a snapshot that replaces, so a deleted element
+stays deleted whatever is decided here.  The floor follows what every member has acknowledged; a
+member that acknowledged nothing for an hour is not waited for, and tombstones beyond a fifth of
+the live elements (and beyond 10,000) are not kept for anybody.
 """
 
 from __future__ import annotations

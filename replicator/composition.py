@@ -14,6 +14,7 @@ import structlog
 
 from clusters.base import Clock, Cluster
 from clusters.directory import DirectoryCluster
+from clusters.kubernetes import KubernetesSettings
 from clusters.settings import ExportMode, NamespaceFilter
 from clusters.simulated import SimulatedCluster
 from crdt import Origin, OriginSet, StampClock
@@ -62,7 +63,7 @@ async def make_clusters(
             clock=clock,
         )
         return made, None if written is None else directory(None, written)
-    from clusters.kubernetes import KubernetesCluster, KubernetesSettings  # noqa: PLC0415 - two seconds to import
+    from clusters.kubernetes.cluster import KubernetesCluster  # noqa: PLC0415 - slow to import
 
     kube = await KubernetesCluster.from_kubeconfig(
         None if source.kubeconfig is None else str(source.kubeconfig),

@@ -12,16 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 import typer
 
-from replicator.agent import Agent
 from replicator.config import load_config
 from replicator.identity import PeerIdentity
-from replicator.system_clock import SystemClock
-from replicator.transport.dialer import TlsDialer
-from replicator.transport.reload import LiveTls
-from replicator.transport.server import TlsListener
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +32,8 @@ def agent(
 
 
 def _log_to_stderr() -> None:
+    import structlog  # noqa: PLC0415 - as in _run
+
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -51,6 +47,13 @@ def _log_to_stderr() -> None:
 
 
 async def _run(path: Path) -> None:
+    # Imported here: the other commands should not wait a second for what they do not use.
+    from replicator.agent import Agent  # noqa: PLC0415
+    from replicator.system_clock import SystemClock  # noqa: PLC0415
+    from replicator.transport.dialer import TlsDialer  # noqa: PLC0415
+    from replicator.transport.reload import LiveTls  # noqa: PLC0415
+    from replicator.transport.server import TlsListener  # noqa: PLC0415
+
     config = load_config(path, os.environ)
     clock = SystemClock()
     identity = PeerIdentity(config.clusterset, config.cluster)

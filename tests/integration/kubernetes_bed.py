@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from clusters.kubernetes import KubernetesCluster, KubernetesSettings
+from clusters.kubernetes import KubernetesSettings
+from clusters.kubernetes.cluster import KubernetesCluster
 from clusters.kubernetes.route import Route
 from clusters.model import ServiceKey
 from clusters.settings import ExportMode, NamespaceFilter

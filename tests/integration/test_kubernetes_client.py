@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from clusters.kubernetes import ApiConnection, KubernetesCluster, KubernetesSettings
+from clusters.kubernetes import KubernetesSettings
+from clusters.kubernetes.cluster import KubernetesCluster
+from clusters.kubernetes.connection import ApiConnection
 from clusters.kubernetes.client import (
     AnswerTooLargeError,
     AnswerUnreadableError,
