@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from clusters.kubernetes import KubernetesSettings
-from clusters.kubernetes.cluster import KubernetesCluster
-from clusters.kubernetes.connection import ApiConnection
 from clusters.kubernetes.client import (
     AnswerTooLargeError,
     AnswerUnreadableError,
@@ -25,6 +23,8 @@ from clusters.kubernetes.client import (
     StreamBrokenError,
     WarningLog,
 )
+from clusters.kubernetes.cluster import KubernetesCluster
+from clusters.kubernetes.connection import ApiConnection
 from clusters.settings import ExportMode, NamespaceFilter
 from tests.clusters.kubernetes.certificates import Authority
 from tests.clusters.kubernetes.kubeconfigs import kubeconfig, write

@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from replicator.errors import RefusedError, ReplicatorError, TransportError
 from replicator.identity import PeerIdentity
-from replicator.pki import Authority, Issued, create_ca, issue
+from replicator.pki import Authority, Issued, issue
 from replicator.transport.base import Admit, Link, LinkClosed, PeerRefusedError, Refusal, admit_all
 from replicator.transport.contexts import client_context, server_context
 from replicator.transport.dialer import TlsDialer
@@ -66,7 +66,7 @@ def parse(raw: bytes) -> Answer:
 def request(
     method: str = "GET", path: str = "/v1/session", body: bytes = b"", **changes: str | None
 ) -> bytes:
-    headers = {name: value for name, value in UPGRADE.items()}
+    headers = dict(UPGRADE)
     for name, value in changes.items():
         header = name.replace("_", "-")
         headers.pop(header, None)
@@ -159,7 +159,7 @@ async def refused(dial: object) -> ReplicatorError:
     return caught.value
 
 
-# ---- HTTP before the upgrade -----------------------------------------------------------------------
+# ---- HTTP before the upgrade ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ async def test_draining_answers_503_with_connection_close(place: Place) -> None:
     assert (answer.status, answer.code, answer.headers["connection"]) == (503, "draining", "close")
 
 
-# ---- identity (C57, C51) ----------------------------------------------------------------------------
+# ---- identity (C57, C51) -------------------------------------------------------------------------
 
 
 def without_names(ca: Authority) -> Issued:
@@ -329,7 +329,7 @@ def live_tls_of(folder: Path, ca: Authority, issued: Issued, who: PeerIdentity) 
     return LiveTls(tls_files(folder), who, now)
 
 
-# ---- TLS: who trusts whom (C61, dialling side) ------------------------------------------------------
+# ---- TLS: who trusts whom (C61, dialling side) ---------------------------------------------------
 
 
 class Pretender(LiveTls):
@@ -425,7 +425,7 @@ async def test_a_peer_without_a_certificate_does_not_get_in(place: Place) -> Non
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with pytest.raises((OSError, ssl.SSLError)):
+    with pytest.raises((OSError, ssl.SSLError)):  # noqa: PT012 - either may raise
         assert not await exchange(listener, request(), context)
         raise ConnectionResetError
     await eventually(lambda: listener.handshake_errors == 1)
@@ -454,7 +454,7 @@ async def test_nothing_is_resumed_so_every_connection_is_verified(place: Place) 
     assert not session.has_ticket
 
 
-# ---- slow and silent peers --------------------------------------------------------------------------
+# ---- slow and silent peers -----------------------------------------------------------------------
 
 
 async def test_a_peer_that_never_shakes_hands_is_cut(place: Place) -> None:
@@ -487,7 +487,8 @@ async def test_a_listener_that_never_answers_is_a_transport_error(place: Place) 
 
 @pytest.mark.parametrize("shaken", [False, True])
 async def test_a_listener_that_closes_at_once_is_a_transport_error(
-    place: Place, shaken: bool
+    place: Place,
+    shaken: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     async def slam(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         del reader
@@ -576,7 +577,7 @@ async def test_proxy_variables_are_not_obeyed(
     await place.dial(listener, place.live("fjord"))
 
 
-# ---- frames -----------------------------------------------------------------------------------------
+# ---- frames --------------------------------------------------------------------------------------
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
@@ -655,7 +656,7 @@ async def test_a_peer_that_vanishes_ends_the_link(place: Place) -> None:
     _, writer = await raw_session(place, listener)
     await eventually(lambda: bool(place.links))
     writer.transport.abort()
-    with pytest.raises(LinkClosed) as caught:
+    with pytest.raises(LinkClosed) as caught:  # noqa: PT012 - some send raises
         async with asyncio.timeout(DIAL_SECONDS):
             while True:
                 await place.links[0].send(b"x" * 1000)

@@ -206,7 +206,7 @@ async def test_a_pair_of_another_cluster_or_authority_does_not_go_live(
 async def test_trust_moves_to_another_authority_in_any_order_without_a_failed_round(
     clusters: Pair, ca: Authority, order: tuple[int, ...]
 ) -> None:
-    """C62: bundles overlap, certificates follow, the old authority goes; files arrive one by one."""
+    """C62: bundles overlap, certificates follow, the old authority goes; file by file."""
     new_ca = authority()
     mesa, fjord = pair(new_ca, "mesa"), pair(new_ca, "fjord")
     steps: list[list[tuple[str, dict[str, bytes]]]] = [

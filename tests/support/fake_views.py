@@ -6,7 +6,7 @@ import asyncio
 import copy
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from replicator.ops.address import Address, TcpAddress
 from replicator.ops.broadcast import Broadcast, Subscription
@@ -221,7 +221,7 @@ class ServedViews:
         await server.start()
         return server
 
-    def __enter__(self) -> ServedViews:
+    def __enter__(self) -> Self:
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
         return self
@@ -252,6 +252,6 @@ class ServedViews:
         self.when_watched(lambda: [self.views.broadcast.publish(change) for change in changes])
 
     async def _when_watched(self, deed: Callable[[], object]) -> None:
-        while not self.views.broadcast.wanted:
+        while not self.views.broadcast.wanted:  # noqa: ASYNC110 - no event for it
             await asyncio.sleep(0.001)
         deed()

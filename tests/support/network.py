@@ -1,9 +1,9 @@
-"""One face for the two transports, so that one suite runs on both; and real agents' TLS on loopback."""
+"""One face for the two transports, so that one suite runs on both; and TLS on loopback."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from cryptography import x509
 from replicator.config import Tls
 from replicator.identity import PeerIdentity
 from replicator.pki import Authority, Issued
-from replicator.transport.base import Admit, Dialer, Link, Listener, OnLink, admit_all
+from replicator.transport.base import Admit, Dialer, Link, Listener, admit_all
 from replicator.transport.dialer import TlsDialer
 from replicator.transport.memory import MemoryNetwork
 from replicator.transport.reload import LiveTls
@@ -133,5 +133,5 @@ async def echo(link: Link) -> None:
 async def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     """Return once ``condition`` holds; it is looked at whenever the loop gets round to it."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - conditions of any kind
             await asyncio.sleep(0.005)

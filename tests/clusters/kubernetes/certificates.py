@@ -16,7 +16,7 @@ def _name(text: str) -> x509.Name:
 
 
 class Authority:
-    """A CA without key usage and key identifiers: refused by strict X.509, usual in old clusters."""
+    """A CA without key usage and key identifiers: refused by strict X.509, usual in old ones."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())

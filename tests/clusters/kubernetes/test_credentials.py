@@ -104,7 +104,8 @@ async def test_a_plugin_is_told_about_the_cluster_and_its_own_environment(tmp_pa
 async def test_a_plugin_may_be_told_of_a_plain_cluster() -> None:
     code = (
         "import json, os;"
-        "print(json.dumps({'status': {'token': os.environ['KUBERNETES_EXEC_INFO'].replace(' ', '')}}))"
+        "info = os.environ['KUBERNETES_EXEC_INFO'].replace(' ', '')\n"
+        "print(json.dumps({'status': {'token': info}}))"
     )
     credential = await run(plugin(code, wants_cluster=True))
 

@@ -93,7 +93,11 @@ def test_no_agent_is_3_with_nothing_on_stdout(capsys: Capture, served: ServedVie
 
 
 def test_our_certificate_refused_by_a_peer_is_4(capsys: Capture, served: ServedViews) -> None:
-    error = {"code": "certificate_expired", "message": "own certificate expired", "cure": "renew it"}
+    error = {
+        "code": "certificate_expired",
+        "message": "own certificate expired",
+        "cure": "renew it",
+    }
     refused = peer("fjord", state="refused", last_error=error, digest_equal=None)
     served.views.status_document["peers"][0] = refused
     served.views.status_document["clusters"][2]["state"] = "stale"
@@ -211,9 +215,7 @@ def test_what_is_no_trouble_is_no_finding(change: dict[str, Any]) -> None:
 # ---- what it shows -------------------------------------------------------------------------------
 
 
-def test_the_table_answers_what_somebody_on_call_asks(
-    capsys: Capture, served: ServedViews
-) -> None:
+def test_the_table_answers_what_somebody_on_call_asks(capsys: Capture, served: ServedViews) -> None:
     lines = status(capsys, served).out.splitlines()
     assert lines[:7] == [
         "CLUSTER    mesa of prod in us-east-1",
@@ -264,9 +266,7 @@ def test_wide_shows_more_columns(capsys: Capture, served: ServedViews) -> None:
         assert word in out
 
 
-def test_json_is_the_agents_document_with_sorted_keys(
-    capsys: Capture, served: ServedViews
-) -> None:
+def test_json_is_the_agents_document_with_sorted_keys(capsys: Capture, served: ServedViews) -> None:
     done = status(capsys, served, "-o", "json")
     assert done.document == served.views.status_document
     assert done.out == json.dumps(done.document, indent=2, sort_keys=True) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from typing import Self
 
 import pytest
 from aiohttp import web
@@ -50,7 +51,7 @@ class Plain:
         await link.close()
         return websocket
 
-    async def __aenter__(self) -> Plain:
+    async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = web.Server(self._handle, access_log=None)
         self._listener = await loop.create_server(self._server, "127.0.0.1", 0)
