@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import random
 import uuid
+from bisect import insort
 from collections.abc import Callable
 from hashlib import blake2b
 
@@ -36,7 +37,12 @@ _NAMES = (
 _NAMESPACES = ("shop", "bank", "core")
 _MOST_ENDPOINTS, _MOST_PORTS = 1000, 100
 _MOST_AT_ONCE = 200
+_EXPORTED = ExportedService()
 _PORTS = ((Port("http", 8080),), (Port("grpc", 9090), Port("metrics", 9100)))
+
+
+def _numeric(endpoint: Endpoint) -> int:
+    return int(ipaddress.IPv4Address(endpoint.address))
 
 
 class SimulatedCluster:
@@ -93,14 +99,18 @@ class SimulatedCluster:
     async def run(self, local: KeySink, owned: KeySink) -> None:
         """See :class:`clusters.base.Cluster`; makes the changes."""
         self._owned_sink = owned
-        due = self._clock.monotonic()
+        due, behind = self._clock.monotonic(), 0
         while True:
             if self._churn <= 0 or not self._keys:
                 await self._clock.sleep(3600.0)
                 continue
             due += self._rng.expovariate(self._churn)
-            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
-            due = max(due, self._clock.monotonic() - _MOST_AT_ONCE / self._churn)
+            now = self._clock.monotonic()
+            behind += 1
+            if due > now or behind >= _MOST_AT_ONCE:
+                behind = 0
+                await self._clock.sleep(max(0.0, due - now))
+                due = max(due, self._clock.monotonic() - _MOST_AT_ONCE / self._churn)
             local(self.step())
 
     def step(self) -> ServiceKey:
@@ -111,7 +121,7 @@ class SimulatedCluster:
         at = self._rng.randrange(len(endpoints)) if endpoints else 0
         dice = self._rng.random()
         if not endpoints or (dice < 0.25 and len(endpoints) <= self._size):  # noqa: PLR2004
-            endpoints.append(self._fresh(key))
+            insort(endpoints, self._fresh(key), key=_numeric)
         elif dice < 0.5 and len(endpoints) > 1:  # noqa: PLR2004
             endpoints.pop(at)
         else:
@@ -146,8 +156,7 @@ class SimulatedCluster:
         """See :class:`clusters.base.Cluster`."""
         if key not in self._endpoints:
             return LocalService(key)
-        rows = sorted(self._endpoints[key], key=lambda row: ipaddress.ip_address(row.address))
-        return LocalService(key, tuple(rows), ExportedService())
+        return LocalService(key, tuple(self._endpoints[key]), _EXPORTED)
 
     def owned_services(self) -> frozenset[ServiceKey]:
         """See :class:`clusters.base.Cluster`."""

@@ -17,7 +17,7 @@ from clusters.errors import ClusterError
 from clusters.model import LocalService, ServiceKey
 from clusters.work_queue import WorkQueue
 from replicator.own_origin import OwnOrigin
-from replicator.projection import elements_of
+from replicator.projection import Projector
 
 _SLICE_SECONDS = 0.01
 _log = structlog.get_logger()
@@ -40,6 +40,7 @@ class Exporter:
         self._queue = queue
         self._clock = clock
         self._on_change = on_change
+        self._projector = Projector(own.origin.cluster)
         self._skipped: dict[ServiceKey, LocalService] = {}
         self.synced = asyncio.Event()
         self.changes = 0
@@ -71,7 +72,7 @@ class Exporter:
         except ClusterError as error:
             _log.warning("service_unreadable", service=str(key), code=error.code, detail=str(error))
             return
-        stated = elements_of(self._own.origin.cluster, local)
+        stated = self._projector.elements_of(local)
         if local.skipped:
             self._skipped[key] = local
         else:
