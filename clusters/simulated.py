@@ -56,12 +56,17 @@ class SimulatedCluster:
         services: int,
         endpoints: int,
         churn: float,
+        duration: float = 0.0,
         clock: Clock,
     ) -> None:
-        """``services`` with ``endpoints`` each to begin with, then ``churn`` changes per second."""
+        """``services`` with ``endpoints`` each to begin with, then ``churn`` changes per second.
+
+        Changes end ``duration`` seconds after :meth:`run` began; 0 is for ever.
+        """
         self._cluster = cluster
         self._clock = clock
         self._churn = churn
+        self._duration = duration
         self._rng = random.Random(f"{seed}/{cluster}")  # noqa: S311 - a simulation
         self._network = self._rng.getrandbits(8)
         self._next_address = 0
@@ -99,9 +104,11 @@ class SimulatedCluster:
     async def run(self, local: KeySink, owned: KeySink) -> None:
         """See :class:`clusters.base.Cluster`; makes the changes."""
         self._owned_sink = owned
-        due, behind = self._clock.monotonic(), 0
+        began = due = self._clock.monotonic()
+        behind = 0
         while True:
-            if self._churn <= 0 or not self._keys:
+            over = 0 < self._duration < self._clock.monotonic() - began
+            if self._churn <= 0 or not self._keys or over:
                 await self._clock.sleep(3600.0)
                 continue
             due += self._rng.expovariate(self._churn)

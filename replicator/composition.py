@@ -60,6 +60,7 @@ async def make_clusters(
             services=source.services,
             endpoints=source.endpoints,
             churn=source.churn,
+            duration=source.duration,
             clock=clock,
         )
         return made, None if written is None else directory(None, written)

@@ -95,6 +95,8 @@ class Source:
     """Simulated: how many endpoints a service has."""
     churn: float
     """Simulated: changes per second."""
+    duration: float
+    """Simulated: seconds after which nothing changes any more; 0 is for ever."""
     seed: int
     """Simulated: what the same churn comes from."""
 
@@ -284,6 +286,7 @@ class _Reading:
             services=self._get("source.services"),
             endpoints=self._get("source.endpoints"),
             churn=self._get("source.churn"),
+            duration=self._get("source.duration"),
             seed=self._get("source.seed"),
         )
 

@@ -336,6 +336,7 @@ KEYS: Mapping[str, Key] = {
     "source.services": Key(whole(1, 100_000), 10, text=False),
     "source.endpoints": Key(whole(1, 10_000), 10, text=False),
     "source.churn": Key(rate(100_000), 1.0, text=False),
+    "source.duration": Key(duration("0s", "30d"), 0.0),
     "source.seed": Key(whole(0, 2**32 - 1), 0, text=False),
     "target.mode": Key(
         choice("endpointslices", "directory", "none", later={"mcs": "endpointslices"})

@@ -80,23 +80,22 @@ class Latencies:
         """Nothing measured yet."""
         self._seconds: deque[float] = deque(maxlen=1000)
         self.count = 0
-        self.longest = 0.0
 
     def add(self, seconds: float) -> None:
         """Take one measurement."""
         self._seconds.append(seconds)
         self.count += 1
-        self.longest = max(self.longest, seconds)
 
     def summary(self) -> dict[str, float | int | None]:
-        """Percentiles (ms) over the last thousand, with the all-time count and maximum."""
+        """Percentiles and maximum (ms) of the last thousand, and how many there ever were."""
         ordered = sorted(self._seconds)
         if not ordered:
-            return {"p50": None, "p99": None, "max": None, "count": 0}
+            return {"p50": None, "p95": None, "p99": None, "max": None, "count": 0}
         return {
             "p50": round(1e3 * _quantile(ordered, 0.50), 3),
+            "p95": round(1e3 * _quantile(ordered, 0.95), 3),
             "p99": round(1e3 * _quantile(ordered, 0.99), 3),
-            "max": round(1e3 * self.longest, 3),
+            "max": round(1e3 * ordered[-1], 3),
             "count": self.count,
         }
 

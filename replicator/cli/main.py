@@ -17,7 +17,19 @@ import typer
 
 from clusters.errors import ClusterError, ClusterUnavailableError
 from crdt.errors import CrdtError
-from replicator.cli import agent, config, encode, init, pki, plan, snapshot, status, views, watch
+from replicator.cli import (
+    agent,
+    config,
+    demo,
+    encode,
+    init,
+    pki,
+    plan,
+    snapshot,
+    status,
+    views,
+    watch,
+)
 from replicator.cli.output import warn
 from replicator.errors import (
     NotGood,
@@ -29,7 +41,7 @@ from replicator.errors import (
 from replicator.version import __version__
 
 NOT_GOOD, BAD_INPUT, UNREACHABLE, REFUSED, INTERRUPTED, READER_GONE = 1, 2, 3, 4, 130, 141
-_GROUPS = (agent, init, pki, config, status, views, watch, encode, plan, snapshot)
+_GROUPS = (demo, agent, init, pki, config, status, views, watch, encode, plan, snapshot)
 _NAME = "replicator"
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (NotGood, NOT_GOOD),

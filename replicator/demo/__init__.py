@@ -1,0 +1,1 @@
+"""Five regions on one machine: real agents, real mutual TLS, real delays."""
