@@ -58,13 +58,12 @@ class Replica:
         self._next_number = 1
         self._reissue_at: float | None = None
         self._stalled: dict[Origin, int] = {}
-        self.acknowledged: dict[str, Acknowledged] = {}
-        """How far each member has committed our own origin."""
+        self._acknowledged: dict[str, Acknowledged] = {}
 
     def expect_members(self, clusters: Iterable[str], now: float) -> None:
         """Keep tombstones for these until they acknowledge, or an hour has passed."""
         for cluster in clusters:
-            self.acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
+            self._acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
 
     # ---- sessions ------------------------------------------------------------------------------
 
@@ -210,7 +209,7 @@ class Replica:
             session.adverts[advert.origin] = advert
             self._bound(len(session.adverts))
             if advert.origin == self.own.origin:
-                self.acknowledged[session.cluster] = Acknowledged(advert.version, now)
+                self._acknowledged[session.cluster] = Acknowledged(advert.version, now)
                 effects += self._met_own(session, advert)
             elif advert.origin.cluster != self.me.cluster:
                 remote = self.remotes.get(advert.origin)
@@ -406,11 +405,6 @@ class Replica:
                     served[origin] = Served(remote.elements, remote.head, remote.record)
         return served
 
-    @property
-    def encoded_chunks(self) -> int:
-        """How many chunks were encoded; each may have gone to several peers."""
-        return self._outflow.encoded
-
     def pull(self, number: int) -> list[bytes]:
         """The next frames for session ``number``; call again until it returns none."""
         session = self.sessions.get(number)
@@ -433,7 +427,7 @@ class Replica:
         effects: list[Effect] = []
         if self._reissue_at is not None and now >= self._reissue_at and not self.own.sealing:
             self._reissue_at = now + REISSUE_SECONDS
-            floor = new_floor(self.own.elements, self.acknowledged.values(), now)
+            floor = new_floor(self.own.elements, self._acknowledged.values(), now)
             if floor is not None:
                 self.own.move_floor(floor, wall_ns)
             effects += self.reissue_now(wall_ns)

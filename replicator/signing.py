@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -107,35 +107,22 @@ def _refuse(detail: str, code: str) -> ProtocolError:
     return ProtocolError(detail, code=code)
 
 
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    UnsupportedAlgorithm,
-    x509.DuplicateExtension,
-    x509.UnsupportedGeneralNameType,
-)
-"""What the library raises for certificates that others made up."""
-
-
-def _may_issue(certificate: x509.Certificate, below: int) -> bool:
-    """Whether it is an authority that may have ``below`` further ones under it."""
+def _is_ca(certificate: x509.Certificate) -> bool:
     try:
-        extensions = certificate.extensions
-        constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (*_UNREADABLE, x509.ExtensionNotFound):
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except (x509.ExtensionNotFound, ValueError):
         return False
     try:
-        signs = extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
     except x509.ExtensionNotFound:
-        signs = True
-    length = constraints.path_length
-    return constraints.ca and signs and (length is None or below <= length)
+        return constraints.ca
+    return constraints.ca and usage.key_cert_sign
 
 
 def _issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (*_UNREADABLE, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature):
         return False
     return True
 
@@ -195,7 +182,7 @@ class TrustStore:
             chain = [x509.load_der_x509_certificate(item) for item in record.chain]
             leaf, key = chain[0], chain[0].public_key()
             identity = identity_of(leaf)
-        except _UNREADABLE as error:
+        except ValueError as error:
             raise _refuse("a record's chain is not X.509", "untrusted_chain") from error
         if not isinstance(key, ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey):
             raise _refuse("a head's key must be Ed25519 or ECDSA", "untrusted_chain")
@@ -208,16 +195,15 @@ class TrustStore:
         return _Verified(identity, key, before * _NS, after * _NS)
 
     def _path(self, chain: list[x509.Certificate]) -> list[x509.Certificate] | None:
-        """The chain up to the first trusted root that issued a part of it, or None."""
-        path, rest = chain[:1], chain[1:]
-        while True:
-            below = len(path) - 1
+        path = [chain[0]]
+        for following in [*chain[1:], None]:
             for root in self._roots:
-                if _may_issue(root, below) and _issued_by(path[-1], root):
+                if _is_ca(root) and _issued_by(path[-1], root):
                     return [*path, root]
-            if not rest or not _may_issue(rest[0], below) or not _issued_by(path[-1], rest[0]):
+            if following is None or not _is_ca(following) or not _issued_by(path[-1], following):
                 return None
-            path.append(rest.pop(0))
+            path.append(following)
+        return None
 
 
 def der(certificate: x509.Certificate) -> bytes:
