@@ -361,6 +361,7 @@ def describe(config: Config) -> dict[str, Any]:
     plain["listen"] = str(config.listen)
     plain["health"] = None if config.health is None else str(config.health)
     plain["stale"]["after"] = format_duration(config.stale.after)
+    plain["source"]["duration"] = format_duration(config.source.duration)
     plain["limits"] = {key: format_size(count) for key, count in plain["limits"].items()}
     return plain
 
