@@ -396,7 +396,7 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "source.services": ("3", 3),
     "source.endpoints": ("4", 4),
     "source.churn": ("0.5", 0.5),
-    "source.duration": ("90s", "90s"),
+    "source.duration": ("90s", "1m30s"),
     "source.seed": ("6", 6),
     "target.mode": ("none", "none"),
     "target.path": ("o", "/etc/mesh/o"),
