@@ -26,8 +26,8 @@ class Cursor:
     epoch: int = field(init=False)
     first: int = 0
     """Stamp of the head when a snapshot's first chunk was cut."""
-    issued_at: int = 0
-    """Issue time of the last head sent."""
+    told: Head | None = None
+    """The last head sent."""
 
     def __post_init__(self) -> None:
         """A transfer starts at what the peer has, or at nothing."""
@@ -35,10 +35,16 @@ class Cursor:
         self.epoch = self.base.epoch
 
     def has_work(self, head: Head) -> bool:
-        """Whether anything is to be sent to bring the peer to ``head``."""
+        """Whether anything is to be sent to bring the peer to ``head``.
+
+        At the version the peer has, that is a later issue time, or another state signed for it.
+        """
         if self.snapshot or self.base < head.version:
             return True
-        return self.base == head.version and self.issued_at < head.issued_at
+        if self.base > head.version:
+            return False
+        told = self.told
+        return told is None or told.issued_at < head.issued_at or not told.same_state(head)
 
     def aim(self, head: Head) -> None:
         """Make the next chunk one that leads to ``head``; restarts the transfer if it must."""
@@ -60,7 +66,9 @@ class Cursor:
         if head.epoch == self.base.epoch:
             return True
         base = head.base
-        return base is not None and base.epoch == self.base.epoch and self.base.stamp <= base.stamp
+        if base is None or base.epoch != self.base.epoch:
+            return False
+        return self.base.stamp <= base.stamp <= head.stamp
 
     def sent(self, to: int, head: Head | None) -> None:
         """A chunk up to ``to`` was sent; with ``head`` the transfer is complete."""
@@ -68,4 +76,4 @@ class Cursor:
         if head is not None:
             self.base, self.epoch = head.version, head.epoch
             self.snapshot = False
-            self.issued_at = head.issued_at
+            self.told = head

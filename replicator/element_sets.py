@@ -4,8 +4,8 @@ An element set is ``{"entries": [{"element", "op": "add"|"remove", "tag", "value
 value are any JSON values; two are the same when their canonical forms are: the order of keys plays
 no part, and a number is its value, so 1, 1.0 and 1e0 are one number (and true is none).  What JSON
 leaves open is refused rather than guessed: repeated keys, NaN and infinities, lone surrogates,
-integers beyond 64 bits.  A missing value is null; other keys are ignored, so what is written can be
-read again, and a snapshot document is an element set too.
+integers beyond 64 bits, other encodings than UTF-8.  A missing value is null; other keys are
+ignored, so what is written can be read again, and a snapshot document is an element set too.
 
 The merge itself is :class:`crdt.LWWElementSet`; hence, for any grouping, order or repetition of the
 sources, one result, byte for byte.
@@ -17,6 +17,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from crdt import CanonicalError, LWWElementSet, LWWEntry, Stamp, StampError, pack
@@ -25,6 +26,8 @@ from replicator.errors import InputError
 _OPS = {"add": False, "remove": True}
 _INTEGER_END = 2**64
 _INTEGER_MIN = -(2**63)
+_EXACT_END = 2**53
+_MAX_DEPTH = 100
 
 
 class _Refused(ValueError):  # noqa: N818 - never leaves this module
@@ -51,9 +54,33 @@ def _float(text: str) -> float | int:
     if not math.isfinite(number):
         message = f"number {text[:40]} is too large"
         raise _Refused(message)
-    if number.is_integer() and _INTEGER_MIN <= number < _INTEGER_END:
-        return int(number)
-    return number
+    if not (number.is_integer() and _INTEGER_MIN <= number < _INTEGER_END):
+        return number
+    if abs(number) >= _EXACT_END and (exact := Decimal(text)) == int(exact):
+        return int(exact)
+    return int(number)
+
+
+def _check(value: object) -> None:
+    """Refuse deep nesting and lone surrogates anywhere; not recursive, as the file chose the depth.
+
+    What passes can be written again in any form by writers that recurse.
+    """
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.keys()
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+            elif isinstance(item, str) and not item.isascii():
+                item.encode()
+        if not below:
+            return
+        level = below
+    raise RecursionError
 
 
 def parse_json(text: str | bytes, name: str) -> Any:  # noqa: ANN401 - any JSON value
@@ -63,19 +90,25 @@ def parse_json(text: str | bytes, name: str) -> Any:  # noqa: ANN401 - any JSON 
     ``bad_json``, for anything that is not one unambiguous JSON value.
     """
     try:
-        return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_float
+        whole = text if isinstance(text, str) else text.decode("utf-8-sig")
+        value = json.loads(
+            whole, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_float
         )
+        _check(value)
     except json.JSONDecodeError as error:
         detail = f"line {error.lineno} column {error.colno}: {error.msg}"
     except UnicodeDecodeError:
         detail = "it is not UTF-8"
+    except UnicodeEncodeError:
+        detail = "a text holds a lone surrogate"
     except _Refused as error:
         detail = str(error)
     except ValueError:
         detail = "a number has too many digits"
     except RecursionError:
         detail = "it is nested too deeply"
+    else:
+        return value
     message = f"{name} is not readable as JSON: {detail}"
     raise InputError(message, cure="give a complete JSON file", code="bad_json")
 
@@ -113,7 +146,8 @@ class Merge:
             raise InputError(message, code="bad_entry")
         removed = _OPS.get(op) if isinstance(op := entry.get("op"), str) else None
         if removed is None:
-            message = f"op is {json.dumps(op)[:40]}, neither add nor remove"
+            shown = json.dumps(op[:40]) if isinstance(op, str) else "no text"
+            message = f"op is {shown}, neither add nor remove"
             raise InputError(message, code="bad_entry")
         stamp, value = Stamp.parse(entry["tag"]), entry.get("value")
         key = pack(entry["element"])

@@ -74,7 +74,7 @@ class ClockFilter:
 class Latencies:
     """The last thousand convergence times of one origin."""
 
-    __slots__ = ("_seconds", "count", "longest")
+    __slots__ = ("_seconds", "count")
 
     def __init__(self) -> None:
         """Nothing measured yet."""

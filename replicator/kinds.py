@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import msgpack
 
-from crdt import CanonicalError, pack
+from crdt import pack
+from replicator.codec import unpack_plain
 from replicator.errors import ProtocolError
 
 MAX_ENTRY_BYTES = 64 * 1024
@@ -142,31 +143,39 @@ def _canonical(data: bytes, what: str) -> object:
     instead of 12 us an entry.
     """
     try:
-        value = cast("object", msgpack.unpackb(data, strict_map_key=False))
-        same = msgpack.packb(value) == data
-        canonical = data if same and not _has_maps(value) else pack(value)
-    except (ValueError, CanonicalError, TypeError, msgpack.exceptions.UnpackException) as error:
+        value = unpack_plain(data)
+        canonical = pack(value) if _has_maps(value) else msgpack.packb(value)
+    except ProtocolError as error:
         message = f"{what} is not MessagePack of plain values"
+        code = "bad_entry" if error.code == "bad_frame" else error.code
+        raise ProtocolError(message, code=code) from error
+    except _Wrong as error:
+        message = f"{what} is nested deeper than {_MAX_DEPTH}"
         raise ProtocolError(message, code="bad_entry") from error
-    if canonical != data or _depth(value) > _MAX_DEPTH:
-        message = f"{what} is not in canonical form, or nested deeper than {_MAX_DEPTH}"
+    if canonical != data:
+        message = f"{what} is not in canonical form"
         raise ProtocolError(message, code="bad_entry")
     return value
 
 
 def _has_maps(value: object) -> bool:
-    if isinstance(value, list):
-        return any(_has_maps(item) for item in value if isinstance(item, list | dict))
-    return isinstance(value, dict)
-
-
-def _depth(value: object) -> int:
-    if isinstance(value, dict):
-        return 1 + max((_depth(item) for item in value.values()), default=0)
-    if isinstance(value, list):
-        nested = (_depth(item) for item in value if isinstance(item, list | dict))
-        return 1 + max(nested, default=0)
-    return 0
+    """Whether there is a map anywhere in ``value``; not recursive, since a peer chose the depth."""
+    maps = False
+    level = [value] if isinstance(value, list | dict) else []
+    depth = 0
+    while level:
+        depth += 1
+        if depth > _MAX_DEPTH:
+            raise _Wrong
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                maps = True
+                below += item.values()
+            else:
+                below += item
+        level = [item for item in below if isinstance(item, list | dict)]
+    return maps
 
 
 def _check_schema(kind: Kind | None, key: list[Any], op: int, content: object) -> None:

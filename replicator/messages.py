@@ -46,6 +46,8 @@ class Advert:
     origin: Origin
     version: Version
     floor: int
+    mark: bytes
+    """First bytes of the root there: two marks at one version are two signed states."""
 
 
 @dataclass(frozen=True, slots=True)

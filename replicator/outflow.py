@@ -1,18 +1,19 @@
 """What a session is sent next, cut from the served state when its socket can take more.
 
-Bounded chunks, taken in turn: control messages first, then live deltas, then at most one chunk of
-a bulk transfer per call, so a bootstrap delays nobody's news.  A chunk cut for one peer is kept
-and given to every other peer at the same cursor, so a change is encoded once.
+Bounded chunks, taken in turn: control messages first, then live deltas, then one chunk of one bulk
+transfer per call, so a bootstrap delays nobody's news and ends under any load.  A chunk cut for one
+peer is kept and given to every other peer at the same cursor, so a change is encoded once.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from crdt import Head, Origin, OriginSet
+from crdt import Chunk, Head, Origin, OriginSet
 from replicator import messages as m
-from replicator.codec import encode
+from replicator.codec import LIST_LIMIT, encode
 from replicator.cursor import Cursor
 from replicator.session import Session
 
@@ -40,57 +41,64 @@ class _Cut:
 class Outflow:
     """Cuts chunks; holds the small cache of encoded ones."""
 
-    def __init__(self) -> None:
-        """Nothing cut yet."""
+    def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
+        """Nothing cut yet; chunks hold about ``chunk_bytes``, but one entry at least."""
+        self._chunk_bytes = chunk_bytes
         self._cuts: OrderedDict[tuple[object, ...], _Cut] = OrderedDict()
         self.encoded = 0
         """Chunks encoded; each may have gone to several peers."""
 
-    def pull(self, session: Session, served: dict[Origin, Served]) -> list[bytes]:
+    def pull(self, session: Session, serve: Callable[[Origin], Served | None]) -> list[bytes]:
         """The next frames for ``session``, about 256 KiB; empty when nothing waits.
 
-        ``served`` holds the origins that may be served now; others stay marked and come later.
+        ``serve`` gives what may be served of an origin now.  An origin that may not is forgotten
+        here: whoever changes that marks it ready again.
         """
         frames = session.take_outbox()
+        if session.closing:
+            return frames
         budget = PULL_BYTES - sum(map(len, frames))
-        bulk_sent = False
-        for origin in list(session.ready):
-            cursor, source = session.cursors.get(origin), served.get(origin)
-            if source is None and cursor is not None:
-                continue
-            if cursor is None or source is None or not cursor.has_work(source.head):
-                del session.ready[origin]
-                continue
-            cursor.aim(source.head)
-            if cursor.snapshot and bulk_sent:
-                continue
-            bulk_sent = bulk_sent or cursor.snapshot
-            sent = self._next(session, origin, cursor, source)
-            frames.extend(sent)
-            budget -= sum(map(len, sent))
-            self._requeue(session, origin, cursor, source.head)
-            if budget <= 0:
-                break
+        bulk: list[tuple[Origin, Cursor, Served]] = []
+        for origin, cursor, source in self._due(session, serve):
+            if cursor.snapshot:
+                bulk.append((origin, cursor, source))
+            elif budget > 0:
+                sent = self._next(session, origin, cursor, source)
+                frames += sent
+                budget -= sum(map(len, sent))
+        for due in bulk[:1]:
+            frames += self._next(session, *due)
         return frames
 
     @staticmethod
-    def _requeue(session: Session, origin: Origin, cursor: Cursor, head: Head) -> None:
-        del session.ready[origin]
-        if cursor.has_work(head):
-            session.ready[origin] = None
+    def _due(
+        session: Session, serve: Callable[[Origin], Served | None]
+    ) -> list[tuple[Origin, Cursor, Served]]:
+        """What is ready, longest waiting first; what has nothing to send is taken off the list."""
+        due = []
+        for origin in list(session.ready):
+            cursor, source = session.cursors.get(origin), serve(origin)
+            if cursor is None or source is None or not cursor.has_work(source.head):
+                del session.ready[origin]
+            else:
+                cursor.aim(source.head)
+                due.append((origin, cursor, source))
+        return due
 
     def _next(
         self, session: Session, origin: Origin, cursor: Cursor, source: Served
     ) -> list[bytes]:
+        """The next chunk of ``origin``, which then waits behind the others."""
         cut = self._cut(origin, cursor, source)
         cursor.sent(cut.to, cut.head)
-        frames = [cut.frame]
-        if cut.head is not None:
-            known = (origin, cut.head.key_id)
-            if known not in session.records_sent:
-                session.records_sent.add(known)
-                frames.insert(0, encode(source.record))
-        return frames
+        del session.ready[origin]
+        if cut.head is None:
+            session.ready[origin] = None
+            return [cut.frame]
+        if session.records_sent.get(origin) == cut.head.key_id:
+            return [cut.frame]
+        session.records_sent[origin] = cut.head.key_id
+        return [encode(source.record), cut.frame]
 
     def _cut(self, origin: Origin, cursor: Cursor, source: Served) -> _Cut:
         head = source.head
@@ -98,7 +106,10 @@ class Outflow:
         known = self._cuts.get(key)
         if known is not None:
             return known
-        chunk = source.elements.since(cursor.position, CHUNK_BYTES)
+        chunk = source.elements.since(cursor.position, self._chunk_bytes)
+        if len(chunk.entries) > LIST_LIMIT:
+            entries = chunk.entries[:LIST_LIMIT]
+            chunk = Chunk(entries, entries[-1][1], complete=False)
         last = head if chunk.complete else None
         frame = encode(
             m.Transfer(

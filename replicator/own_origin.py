@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusters.model import ServiceKey
-from crdt import Base, Change, Entry, Head, Origin, OriginSet, StampClock, Version
+from crdt import Change, Entry, Head, Origin, OriginSet, StampClock, Version
 from crdt.origin_set import ADD, NIL, REMOVE
 from replicator.kinds import MAX_ENTRY_BYTES
+from replicator.messages import Record
 from replicator.projection import service_of
 from replicator.service_index import ServiceIndex
 from replicator.signing import Signer
@@ -48,11 +49,13 @@ class OwnOrigin:
         self.elements = elements
         self.index = ServiceIndex(elements)
         self.head: Head | None = None
+        self.record: Record | None = None
+        """By what :attr:`head` verifies; None for a head of an earlier life until it is re-issued,
+        since the certificate may be another one now."""
         self.sealing = False
         self.oversized = 0
         """Entries left out for exceeding the entry limit."""
         self._clock = clock
-        self._base: Base | None = None
         self._pending: dict[bytes, Entry] = {}
         self._services: dict[ServiceKey | None, dict[bytes, bytes]] = {}
         self._observed_at: int | None = None
@@ -65,9 +68,8 @@ class OwnOrigin:
             self._services.setdefault(key, {})[element] = value
 
     def restore_head(self, head: Head) -> None:
-        """Take the journal's last head; later ones are issued above it."""
+        """Take the journal's last head; later ones, and its re-issues, are issued above it."""
         self.head = head
-        self._base = head.base
         self._issued_at = head.issued_at
 
     @property
@@ -87,16 +89,20 @@ class OwnOrigin:
         over the size limit is left out and counted.
         """
         current = self._services.setdefault(key, {})
+        fitting = {
+            element: value
+            for element, value in stated.items()
+            if len(element) + len(value) <= MAX_ENTRY_BYTES
+        }
+        self.oversized += len(stated) - len(fitting)
         changes: list[tuple[bytes, int, bytes]] = [
-            (element, REMOVE, NIL) for element in current if element not in stated
+            (element, REMOVE, NIL) for element in current if element not in fitting
         ]
-        for element, value in stated.items():
-            if current.get(element) == value:
-                continue
-            if len(element) + len(value) > MAX_ENTRY_BYTES:
-                self.oversized += 1
-                continue
-            changes.append((element, ADD, value))
+        changes += [
+            (element, ADD, value)
+            for element, value in fitting.items()
+            if current.get(element) != value
+        ]
         for element, op, value in sorted(changes):
             self._pending[element] = (element, self._clock.next(wall_ns), op, value)
             if op == ADD:
@@ -119,12 +125,11 @@ class OwnOrigin:
     def open_epoch(self, above: int) -> None:
         """Start an epoch above ``above`` and ours, without a base: receivers take a snapshot.
 
-        For when a head of our own origin that we do not hold was met (rules C10, C12).
+        For when a head of our own origin that we do not hold was met (rules C10, C12).  It takes
+        effect with the next :meth:`seal`; until then the present head stays what it is.
         """
         self.epoch = max(self.epoch, above) + 1
-        self._base = None
         self._moved = True
-        self._floor_stamp = 0
 
     def seal(self, wall_ns: int) -> OwnBatch:
         """Move the pending batch into the state and sign its head; ``sealing`` until published.
@@ -140,7 +145,7 @@ class OwnOrigin:
         self.elements.advance(entries, version=Version(self.epoch, stamp), floor=floor)
         changes = self._reindex(before)
         observed = wall_ns if self._observed_at is None else self._observed_at
-        head = self._sign(self._unsigned(wall_ns, observed))
+        head = self._sign(wall_ns, observed)
         self._pending, self._observed_at = {}, None
         self._moved = False
         self._floor_stamp = 0
@@ -169,27 +174,27 @@ class OwnOrigin:
         if self.head is None or self.sealing:
             message = "no published head to issue again"
             raise ValueError(message)
-        self.head = self._sign(self._unsigned(wall_ns, self.head.observed_at))
+        self.head = self._sign(wall_ns, self.head.observed_at)
         return self.head
 
-    def _unsigned(self, wall_ns: int, observed_at: int) -> Head:
+    def _sign(self, wall_ns: int, observed_at: int) -> Head:
         self._issued_at = max(self._issued_at + 1, wall_ns)
-        elements = self.elements
-        return Head(
+        elements, signer, former = self.elements, self.signer, self.head
+        continues = former is not None and former.epoch == elements.version.epoch
+        head = Head(
             origin=self.origin,
-            epoch=self.epoch,
-            base=self._base,
+            epoch=elements.version.epoch,
+            base=former.base if former is not None and continues else None,
             stamp=elements.version.stamp,
             floor=elements.floor,
             count=len(elements),
             root=elements.root(),
             issued_at=self._issued_at,
             observed_at=observed_at,
-            key_id=self.signer.key_id,
+            key_id=signer.key_id,
         )
-
-    def _sign(self, head: Head) -> Head:
-        return head.signed(self.signer.sign(head.canonical()))
+        self.record = Record(self.origin, signer.key_id, signer.chain)
+        return head.signed(signer.sign(head.canonical()))
 
     def clean_stop(self) -> int:
         """The exact last stamp, to be stored as the ceiling of a clean stop."""

@@ -29,6 +29,10 @@ from replicator.freshness import Latencies
 from replicator.messages import Record, Transfer
 from replicator.service_index import ServiceIndex
 from replicator.signing import Verifier
+from replicator.sources import Supply
+
+STAGED_BYTES_LIMIT = 1 << 30
+"""Elements and values of one transfer; ten times what a million endpoints take."""
 
 
 class Outcome(Enum):
@@ -46,7 +50,10 @@ class Outcome(Enum):
     MISMATCH = "mismatch"
     """Count or root do not add up; the view stays, ask for a snapshot."""
     EQUIVOCATION = "equivocation"
-    """A second, different state was signed for the committed version; the view stays."""
+    """A second, different state was signed for the committed version; the view stays.
+
+    The larger root wins, by snapshot: then ``distrust`` is set.
+    """
 
 
 class Taken(NamedTuple):
@@ -72,12 +79,12 @@ class RemoteOrigin:
         self.staging: Staging | None = None
         self.source: int | None = None
         """Session this origin is taken from."""
-        self.progress_at = 0.0
-        """Monotonic time of the last frame of this origin from its source."""
+        self.supply = Supply()
         self.fresh_at: float | None = None
         """Monotonic time when the origin's issue time last advanced; None in this life."""
         self.distrust = False
         """The last transfer did not add up: ask for a snapshot."""
+        self._staged_bytes = 0
         self.latencies = Latencies()
 
     @property
@@ -98,12 +105,16 @@ class RemoteOrigin:
 
         ``offered`` is the record the sender gave; it counts once a head verifies by it.
 
-        Raises :class:`~replicator.errors.ProtocolError` when the head does not verify; state is
-        unchanged then, the staging is discarded.
+        Raises :class:`~replicator.errors.ProtocolError` when the head does not verify, or the
+        transfer exceeds :data:`STAGED_BYTES_LIMIT` (``too_large``); state is unchanged then, the
+        staging is discarded.
         """
-        head = chunk.head
-        if head is not None and head.version == self.version and self.head is not None:
-            return Taken(self._renew(head, verifier, offered))
+        head, known = chunk.head, self.head
+        if head is not None and known is not None and head.version == known.version:
+            outdoes = chunk.snapshot and head.root > known.root
+            if not outdoes:
+                self.staging = None
+                return Taken(self._renew(head, known, verifier, offered))
         if Version(chunk.epoch, chunk.to) <= self.version and not chunk.snapshot:
             return Taken(Outcome.IGNORED)
         if not self._stage(chunk):
@@ -113,24 +124,30 @@ class RemoteOrigin:
         return self._commit(head, verifier, offered)
 
     def _stage(self, chunk: Transfer) -> bool:
+        """Whether the chunk continues the transfer under way, or begins one.
+
+        A snapshot's first chunk always begins: one that started over may lack what it sent before.
+        """
         staging = self.staging
-        first = chunk.start == 0 if chunk.snapshot else True
-        fits = staging is not None and (staging.epoch, staging.replaces) == (
-            chunk.epoch,
-            chunk.snapshot,
-        )
-        if not fits:
-            if not first:
-                return False
+        begins = chunk.snapshot and chunk.start == 0
+        if (
+            begins
+            or staging is None
+            or (staging.epoch, staging.replaces) != (chunk.epoch, chunk.snapshot)
+        ):
             start = 0 if chunk.snapshot else self.version.stamp
             staging = Staging(epoch=chunk.epoch, start=start, replaces=chunk.snapshot)
-            self.staging = staging
-        assert staging is not None  # noqa: S101 - for the type checker
+            self._staged_bytes = 0
+        self._staged_bytes += sum(len(entry[0]) + len(entry[3]) for entry in chunk.entries)
+        self.staging = None
+        if self._staged_bytes > STAGED_BYTES_LIMIT:
+            detail = f"a transfer of {self.origin.cluster} exceeds {STAGED_BYTES_LIMIT} bytes"
+            raise ProtocolError(detail, code="too_large")
         try:
             staging.add(chunk.start, chunk.to, chunk.entries)
         except GapError:
-            self.staging = None
             return False
+        self.staging = staging
         return True
 
     def _verified_by(self, head: Head, verifier: Verifier, offered: Record | None) -> Record:
@@ -144,13 +161,15 @@ class RemoteOrigin:
         verifier.verify(head, record)
         return record
 
-    def _renew(self, head: Head, verifier: Verifier, offered: Record | None) -> Outcome:
-        assert self.head is not None  # noqa: S101 - checked by the caller
-        same = head.same_state(self.head)
-        if same and head.issued_at <= self.head.issued_at:
+    def _renew(
+        self, head: Head, known: Head, verifier: Verifier, offered: Record | None
+    ) -> Outcome:
+        same = head.same_state(known)
+        if same and head.issued_at <= known.issued_at:
             return Outcome.IGNORED
         record = self._verified_by(head, verifier, offered)
         if not same:
+            self.distrust = self.distrust or head.root > known.root
             return Outcome.EQUIVOCATION
         self.head, self.record = head, record
         return Outcome.RENEWED
@@ -163,11 +182,12 @@ class RemoteOrigin:
         try:
             changes = self.elements.commit(staging, head)
         except MismatchError:
-            self.distrust = True
             return Taken(Outcome.MISMATCH)
         except StaleError:
             return Taken(Outcome.IGNORED)
         except (GapError, ContinuityError):
+            # Only a snapshot leads on from here: asking for a delta again would never end.
+            self.distrust = True
             return Taken(Outcome.AGAIN)
         self.distrust = False
         self.head, self.record = head, record

@@ -15,8 +15,16 @@ from typing import assert_never
 from crdt import Origin, pack
 from crdt.version_vector import ZERO
 from replicator import messages as m
-from replicator.codec import FRAME_LIMIT, MINOR, decode, encode_head, encode_record
+from replicator.codec import (
+    FRAME_LIMIT,
+    MINOR,
+    ROOT_MARK_SIZE,
+    decode,
+    encode_head,
+    encode_record,
+)
 from replicator.collection import Acknowledged, new_floor
+from replicator.conflicts import Conflicts
 from replicator.cursor import Cursor
 from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
 from replicator.errors import ProtocolError
@@ -27,10 +35,13 @@ from replicator.own_origin import OwnOrigin
 from replicator.remote_origin import Outcome, RemoteOrigin, Taken
 from replicator.session import Session
 from replicator.signing import Verifier
-from replicator.sources import Candidate, best, keeps, stalled
+from replicator.subscriptions import Subscriptions
 
 REISSUE_SECONDS = 10.0
-_ORIGIN_LIMIT = 10_000
+ORIGIN_LIMIT = 4096
+"""Origins known at most, and named by one peer at most."""
+_ADVERTS = 1000
+"""Adverts in one message."""
 _POLICY_VIOLATION = 1008
 _NORMAL = 1000
 
@@ -53,17 +64,19 @@ class Replica:
         """False until the view is known to be current: remote origins are not served before."""
         self.mismatches = 0
         self.ignored = 0
+        self._subscriptions = Subscriptions(self.sessions, self.remotes)
+        self._conflicts = Conflicts(own, self.remotes, self._subscriptions)
         self._outflow = Outflow()
         self._digest: bytes | None = None
         self._next_number = 1
-        self._reissue_at: float | None = None
-        self._stalled: dict[Origin, int] = {}
-        self._acknowledged: dict[str, Acknowledged] = {}
+        self._reissue_at = 0.0
+        self.acknowledged: dict[str, Acknowledged] = {}
+        """How far each member has committed our own origin."""
 
     def expect_members(self, clusters: Iterable[str], now: float) -> None:
         """Keep tombstones for these until they acknowledge, or an hour has passed."""
         for cluster in clusters:
-            self._acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
+            self.acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
 
     # ---- sessions ------------------------------------------------------------------------------
 
@@ -89,39 +102,42 @@ class Replica:
 
     def close_session(self, number: int, now: float) -> list[Effect]:
         """The link of session ``number`` is gone: take its origins from others."""
-        session = self.sessions.pop(number, None)
-        if session is None:
+        if self.sessions.pop(number, None) is None:
             return []
-        effects: list[Effect] = []
-        for _, remote in sorted(self.remotes.items()):
-            if remote.source == number:
-                remote.source, remote.staging = None, None
-                effects += self._assign(remote, now)
+        effects = self._subscriptions.release(number, now)
+        advertised = {origin for session in self.sessions.values() for origin in session.adverts}
+        for origin, remote in list(self.remotes.items()):
+            if not remote.known and remote.source is None and origin not in advertised:
+                del self.remotes[origin]
         return effects
+
+    def _close(
+        self, session: Session, code: int, reason: str, now: float, last: m.Message | None = None
+    ) -> list[Effect]:
+        """Have the link closed, with ``last`` to be sent; hear nothing from it any more."""
+        session.close(last)
+        close = Close(session.number, code, reason)
+        return [close, *self._subscriptions.release(session.number, now)]
 
     def receive(self, number: int, frame: bytes, now: float, wall_ns: int) -> list[Effect]:
         """Take one frame; a protocol error closes the session and changes nothing else."""
         session = self.sessions.get(number)
-        if session is None:
+        if session is None or session.closing:
             return []
         session.heard_at = now
         try:
             return self._handle(session, decode(frame), now, wall_ns)
         except ProtocolError as error:
-            return self._reject(session, error)
+            return self._reject(session, error, now)
 
-    def _reject(self, session: Session, error: ProtocolError) -> list[Effect]:
-        for remote in self.remotes.values():
-            if remote.source == session.number:
-                remote.staging = None
+    def _reject(self, session: Session, error: ProtocolError, now: float) -> list[Effect]:
         notice = Notice(
             "peer_rejected",
             {"peer": session.cluster, "code": error.code, "detail": error.message},
             serious=True,
         )
-        session.take_outbox()
-        session.say(m.Reject(error.code, error.message))
-        return [notice, Close(session.number, _POLICY_VIOLATION, error.code)]
+        last = m.Reject(error.code, error.message)
+        return [notice, *self._close(session, _POLICY_VIOLATION, error.code, now, last)]
 
     def _handle(
         self, session: Session, message: m.Message, now: float, wall_ns: int
@@ -130,12 +146,17 @@ class Replica:
             fields: dict[str, object] = {"peer": session.cluster, "code": message.code}
             fields["detail"] = message.detail
             notice = Notice("rejected_by_peer", fields, serious=True)
-            return [notice, Close(session.number, _NORMAL, message.code)]
+            return [notice, *self._close(session, _NORMAL, message.code, now)]
         if isinstance(message, m.Hello):
             return self._hello(session, message, now)
         if session.peer is None:
             detail = f"{session.cluster} spoke before its hello"
             raise ProtocolError(detail, code="hello_expected")
+        return self._converse(session, message, now, wall_ns)
+
+    def _converse(
+        self, session: Session, message: m.Message, now: float, wall_ns: int
+    ) -> list[Effect]:
         match message:
             case m.Heads():
                 return self._heads(session, message, now)
@@ -144,8 +165,8 @@ class Replica:
             case m.Stop():
                 session.cursors.pop(message.origin, None)
             case m.Record():
-                session.records[message.origin] = message
-                self._bound(len(session.records))
+                if message.origin in session.wanting | session.enquiries:
+                    session.records[message.origin] = message
             case m.Transfer():
                 return self._transfer(session, message, now, wall_ns)
             case m.Beat():
@@ -157,8 +178,8 @@ class Replica:
 
     @staticmethod
     def _bound(number: int) -> None:
-        if number > _ORIGIN_LIMIT:
-            detail = f"more than {_ORIGIN_LIMIT} origins"
+        if number > ORIGIN_LIMIT:
+            detail = f"more than {ORIGIN_LIMIT} origins"
             raise ProtocolError(detail, code="too_large")
 
     def _hello(self, session: Session, hello: m.Hello, now: float) -> list[Effect]:
@@ -170,108 +191,70 @@ class Replica:
         twin = twin_of(session, self.sessions.values())
         if twin is not None:
             closed = surplus(self.me, session, twin, hello)
-            effects.append(Close(closed.number, _NORMAL, "duplicate_link"))
+            effects += self._close(closed, _NORMAL, "duplicate_link", now)
             if closed is session:
-                session.peer = None
                 return effects
-        session.untold = set(self._told())
+        session.untold = {self.own.origin, *self.remotes}
         self._announce(session, always=True)
         session.settle(now)
         for remote in self.remotes.values():
             if remote.origin.cluster == session.cluster:
-                effects += self._assign(remote, now)
+                effects += self._subscriptions.assign(remote, now)
         return [*effects, Wake(session.number)]
 
     # ---- announcements and wants ---------------------------------------------------------------
 
-    def _told(self) -> dict[Origin, m.Advert]:
-        """What may be advertised: our own published head, and others' once relaying."""
-        adverts: dict[Origin, m.Advert] = {}
-        for origin, served in self._served().items():
-            adverts[origin] = m.Advert(origin, served.head.version, served.head.floor)
-        if not self.relaying:
-            for origin, remote in self.remotes.items():
-                if remote.known and remote.fresh_at is not None and remote.head is not None:
-                    adverts[origin] = m.Advert(origin, remote.version, remote.head.floor)
-        return adverts
+    def _advert(self, origin: Origin) -> m.Advert | None:
+        """What may be advertised of an origin: what may be served, and what was met in this life.
+
+        The latter also before relaying, so that peers know whom to ask once it begins.
+        """
+        served = self._serve(origin)
+        head = None if served is None else served.head
+        remote = self.remotes.get(origin)
+        if head is None and remote is not None and remote.fresh_at is not None:
+            head = remote.head
+        if head is None:
+            return None
+        return m.Advert(origin, head.version, head.floor, head.root[:ROOT_MARK_SIZE])
 
     def _announce(self, session: Session, *, always: bool = False) -> None:
-        told = self._told()
-        adverts = tuple(told[origin] for origin in sorted(session.untold & told.keys()))
+        """Tell ``session`` what it was not told yet; first of its own origin, the news for it."""
+        order = sorted(session.untold, key=lambda origin: (origin[0] != session.cluster, origin))
+        adverts = [advert for advert in map(self._advert, order) if advert is not None]
         session.untold -= {advert.origin for advert in adverts}
-        if adverts or always:
-            session.say(m.Heads(adverts))
+        starts = range(0, len(adverts), _ADVERTS) or [0] * always
+        for start in starts:
+            session.say(m.Heads(tuple(adverts[start : start + _ADVERTS])))
 
     def _heads(self, session: Session, heads: m.Heads, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        session.answered = True
         for advert in heads.adverts:
             session.adverts[advert.origin] = advert
             self._bound(len(session.adverts))
             if advert.origin == self.own.origin:
-                self._acknowledged[session.cluster] = Acknowledged(advert.version, now)
-                effects += self._met_own(session, advert)
+                self.acknowledged[session.cluster] = Acknowledged(advert.version, now)
+                effects += self._conflicts.advertised(session, advert)
             elif advert.origin.cluster != self.me.cluster:
-                remote = self.remotes.get(advert.origin)
-                if remote is None:
-                    remote = self.remotes[advert.origin] = RemoteOrigin(advert.origin)
-                effects += self._assign(remote, now)
+                effects += self._advertised(session, advert, now)
+        session.answered = session.answered or self.own.origin not in session.enquiries
         return effects
 
-    def _met_own(self, session: Session, advert: m.Advert) -> list[Effect]:
-        """A head of our own origin that we do not hold: open a higher epoch (rules C10, C12)."""
-        if advert.version <= self.own.elements.version:
-            return []
-        self.own.open_epoch(advert.version.epoch)
-        fields = {"peer": session.cluster, "epoch": self.own.epoch}
-        return [Notice("own_origin_ahead", fields, serious=True)]
-
-    def _candidates(self, origin: Origin) -> list[Candidate]:
-        found = []
-        for number, session in sorted(self.sessions.items()):
-            direct = session.cluster == origin.cluster
-            advert = session.adverts.get(origin)
-            if session.peer is not None and (advert is not None or direct):
-                version = ZERO if advert is None else advert.version
-                found.append(Candidate(number, direct, version, session.rtt_ns, session.cluster))
-        return found
-
-    def _assign(self, remote: RemoteOrigin, now: float) -> list[Effect]:
-        """Take ``remote`` from the right peer, telling the former one to stop."""
-        candidates = self._candidates(remote.origin)
-        current = next((c for c in candidates if c.number == remote.source), None)
-        avoid = self._stalled.get(remote.origin)
-        if keeps(current, candidates) and remote.source != avoid:
-            return []
-        chosen = best(candidates, avoid)
-        if chosen is None or chosen == remote.source:
-            return []
-        return self._switch(remote, chosen, now)
-
-    def _switch(self, remote: RemoteOrigin, chosen: int, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        former = self.sessions.get(remote.source or 0)
-        if former is not None:
-            former.wanting.discard(remote.origin)
-            former.say(m.Stop(remote.origin))
-            effects.append(Wake(former.number))
-        remote.source = chosen
-        return [*effects, *self._ask(remote, now)]
-
-    def _ask(self, remote: RemoteOrigin, now: float) -> list[Effect]:
-        """(Re)start the transfer of ``remote`` from its source at the committed version."""
-        session = self.sessions.get(remote.source or 0)
-        remote.staging = None
-        remote.progress_at = now
-        if session is None:
-            return []
-        session.wanting.add(remote.origin)
-        session.say(m.Want(remote.origin, remote.version, remote.distrust))
-        return [Wake(session.number)]
+    def _advertised(self, session: Session, advert: m.Advert, now: float) -> list[Effect]:
+        remote = self.remotes.get(advert.origin)
+        if remote is None:
+            if len(self.remotes) >= ORIGIN_LIMIT:
+                self.ignored += 1
+                return []
+            remote = self.remotes[advert.origin] = RemoteOrigin(advert.origin)
+        remote.supply.highest = max(remote.supply.highest, advert.version)
+        assigned = self._subscriptions.assign(remote, now)
+        return [*assigned, *self._conflicts.advertised(session, advert)]
 
     def _want(self, session: Session, want: m.Want) -> list[Effect]:
         session.cursors[want.origin] = Cursor(want.version, want.snapshot)
         self._bound(len(session.cursors))
+        session.records_sent.pop(want.origin, None)
         session.ready[want.origin] = None
         return [Wake(session.number)]
 
@@ -282,42 +265,64 @@ class Replica:
     ) -> list[Effect]:
         remote = self.remotes.get(chunk.origin)
         if remote is None or remote.source != session.number:
-            self.ignored += 1
-            return []
+            return self._unasked(session, chunk, now)
         for element, _, op, value in chunk.entries:
             check_entry(chunk.origin.cluster, element, op, value)
-        remote.progress_at = now
-        taken = remote.take(chunk, self.verifier, session.records.get(chunk.origin))
+        try:
+            taken = remote.take(chunk, self.verifier, session.records.get(chunk.origin))
+        except ProtocolError as error:
+            # What an origin says of itself costs it the link.  A relay may have got it honestly,
+            # before a certificate authority was retired: only this origin is not taken from it.
+            if session.cluster == chunk.origin.cluster:
+                raise
+            notice = self._notice("head_refused", remote, session, code=error.code)
+            return [notice, *self._subscriptions.refuse(remote, now)]
+        return self._taken(session, remote, taken, now, wall_ns)
+
+    def _unasked(self, session: Session, chunk: m.Transfer, now: float) -> list[Effect]:
+        """From a session that is not the source: the answer to an enquiry, or older than a Stop."""
+        if chunk.origin not in session.enquiries:
+            self.ignored += 1
+            return []
+        if chunk.head is None:
+            return []
+        effects = self._conflicts.answered(session, chunk.head, self.verifier, now)
+        session.answered = session.answered or chunk.origin == self.own.origin
+        return effects
+
+    def _taken(
+        self, session: Session, remote: RemoteOrigin, taken: Taken, now: float, wall_ns: int
+    ) -> list[Effect]:
+        effects: list[Effect] = []
         match taken.outcome:
             case Outcome.COMMITTED:
-                return self._committed(remote, taken, now, wall_ns)
+                remote.supply.committed(session.number, now)
+                effects += self._committed(remote, taken, now, wall_ns)
             case Outcome.RENEWED:
+                remote.supply.progressed(now)
                 remote.fresh_at = now
-                return self._spread(remote.origin)
+                effects += self._spread(remote.origin, news=False)
+            case Outcome.STAGED:
+                remote.supply.progressed(now)
+            case Outcome.IGNORED:
+                pass
             case Outcome.AGAIN:
-                return self._ask(remote, now)
-            case Outcome.MISMATCH | Outcome.EQUIVOCATION:
-                return self._does_not_add_up(remote, taken.outcome, session)
-            case Outcome.STAGED | Outcome.IGNORED:
-                return []
+                effects += self._subscriptions.ask(remote)
+            case Outcome.MISMATCH:
+                self.mismatches += 1
+                effects.append(self._notice("mismatch", remote, session))
+                effects += self._subscriptions.mend(remote, now)
+            case Outcome.EQUIVOCATION:
+                effects.append(self._notice("equivocation", remote, session))
+                effects += self._subscriptions.ask(remote) if remote.distrust else []
             case _ as unreachable:
                 assert_never(unreachable)
+        return effects
 
-    def _does_not_add_up(
-        self, remote: RemoteOrigin, outcome: Outcome, session: Session
-    ) -> list[Effect]:
-        """Keep the last good view; a mismatched transfer is tried again, elsewhere if it can be.
-
-        The next try waits for a tick, so two peers that disagree for good do not spin.
-        """
-        fields: dict[str, object] = {"origin": remote.origin.cluster, "source": session.cluster}
-        if outcome is Outcome.MISMATCH:
-            self.mismatches += 1
-            self._stalled[remote.origin] = session.number
-            session.wanting.discard(remote.origin)
-            session.say(m.Stop(remote.origin))
-            remote.source = None
-        return [Notice(outcome.value, fields, serious=True), Wake(session.number)]
+    @staticmethod
+    def _notice(event: str, remote: RemoteOrigin, session: Session, **fields: object) -> Notice:
+        known: dict[str, object] = {"origin": remote.origin.cluster, "source": session.cluster}
+        return Notice(event, known | fields, serious=True)
 
     def _committed(
         self, remote: RemoteOrigin, taken: Taken, now: float, wall_ns: int
@@ -327,7 +332,6 @@ class Replica:
         head, record = remote.head, remote.record
         assert head is not None  # noqa: S101 - a commit sets both
         assert record is not None  # noqa: S101
-        self._stalled.pop(remote.origin, None)
         store = Store(
             remote.origin,
             encode_head(head),
@@ -353,14 +357,15 @@ class Replica:
                 offset = session.offset_ns
         return max(0, wall_ns + offset - observed_at) * 1e-9
 
-    def _spread(self, origin: Origin) -> list[Effect]:
-        """A served head moved: wake whoever wants it, tell the others at the next beat."""
+    def _spread(self, origin: Origin, *, news: bool = True) -> list[Effect]:
+        """A served head moved: wake whoever wants it; of ``news`` tell the others with the beat."""
         self._digest = None
         effects: list[Effect] = []
         for number, session in self.sessions.items():
             if session.peer is None:
                 continue
-            session.untold.add(origin)
+            if news:
+                session.untold.add(origin)
             if origin in session.cursors:
                 session.ready[origin] = None
                 effects.append(Wake(number))
@@ -381,7 +386,7 @@ class Replica:
         if self.own.head is None or self.own.sealing:
             return []
         self.own.reissue(wall_ns)
-        return self._spread(self.own.origin)
+        return self._spread(self.own.origin, news=False)
 
     def start_relaying(self) -> list[Effect]:
         """The view is current: serve what is known of other origins from now on."""
@@ -393,22 +398,27 @@ class Replica:
 
     # ---- sending and time ----------------------------------------------------------------------
 
-    def _served(self) -> dict[Origin, Served]:
-        served: dict[Origin, Served] = {}
-        own = self.own
-        if own.head is not None and not own.sealing:
-            record = m.Record(own.origin, own.signer.key_id, own.signer.chain)
-            served[own.origin] = Served(own.elements, own.head, record)
-        if self.relaying:
-            for origin, remote in self.remotes.items():
-                if remote.head is not None and remote.record is not None:
-                    served[origin] = Served(remote.elements, remote.head, remote.record)
-        return served
+    def _serve(self, origin: Origin) -> Served | None:
+        """What may be served of an origin: ours once durable, others' committed once relaying."""
+        if origin == self.own.origin:
+            own = self.own
+            if own.sealing or own.head is None or own.record is None:
+                return None
+            return Served(own.elements, own.head, own.record)
+        remote = self.remotes.get(origin)
+        if not self.relaying or remote is None or remote.head is None or remote.record is None:
+            return None
+        return Served(remote.elements, remote.head, remote.record)
+
+    @property
+    def encoded_chunks(self) -> int:
+        """How many chunks were encoded; each may have gone to several peers."""
+        return self._outflow.encoded
 
     def pull(self, number: int) -> list[bytes]:
         """The next frames for session ``number``; call again until it returns none."""
         session = self.sessions.get(number)
-        return [] if session is None else self._outflow.pull(session, self._served())
+        return [] if session is None else self._outflow.pull(session, self._serve)
 
     def digest(self) -> bytes:
         """Hash over all served heads: equal on two replicas exactly when they agree."""
@@ -425,35 +435,21 @@ class Replica:
     def tick(self, now: float, wall_ns: int) -> list[Effect]:
         """Do what is due: beats, re-issue, stalled sources, dead links."""
         effects: list[Effect] = []
-        if self._reissue_at is not None and now >= self._reissue_at and not self.own.sealing:
+        if now >= self._reissue_at and self.own.head is not None and not self.own.sealing:
             self._reissue_at = now + REISSUE_SECONDS
-            floor = new_floor(self.own.elements, self._acknowledged.values(), now)
+            floor = new_floor(self.own.elements, self.acknowledged.values(), now)
             if floor is not None:
                 self.own.move_floor(floor, wall_ns)
             effects += self.reissue_now(wall_ns)
         for number, session in sorted(self.sessions.items()):
-            reason = session.overdue(now)
+            reason = None if session.closing else session.overdue(now)
             if reason is not None:
-                effects.append(Close(number, _NORMAL, reason))
-            elif session.peer is not None and now >= session.beat_due:
+                effects += self._close(session, _NORMAL, reason, now)
+            elif session.peer is not None and now >= session.beat_due and not session.has_outbox:
                 self._announce(session)
                 session.say(session.beat(self.digest(), now, wall_ns))
                 effects.append(Wake(number))
-        return [*effects, *self._replace_stalled(now)]
-
-    def _replace_stalled(self, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        for origin, remote in sorted(self.remotes.items()):
-            if remote.source is None:
-                effects += self._assign(remote, now)
-                continue
-            candidates = self._candidates(origin)
-            silent_for = now - remote.progress_at
-            if stalled(remote.version, candidates, remote.source, silent_for):
-                self._stalled[origin] = remote.source
-                fields: dict[str, object] = {"origin": origin.cluster, "silent_s": silent_for}
-                effects += [Notice("source_stalled", fields), *self._assign(remote, now)]
-        return effects
+        return [*effects, *self._subscriptions.watch(now)]
 
     def _advance_freshness(self, session: Session, now: float) -> None:
         """A beat of a directly linked origin confirms what is committed of it."""

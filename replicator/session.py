@@ -15,7 +15,6 @@ from crdt import Origin
 from replicator import messages as m
 from replicator.codec import encode
 from replicator.cursor import Cursor
-from replicator.errors import ProtocolError
 from replicator.freshness import ClockFilter, exchange
 
 BEAT_BUSY_SECONDS = 1.0
@@ -37,17 +36,23 @@ class Session:
         self.dialled = dialled
         self.opened_at = now
         self.peer: m.Hello | None = None
+        """The peer's hello; None before it, and again once :meth:`close` was called."""
+        self.closing = False
+        """Only what waits is still sent, nothing more is heard."""
         self.answered = False
-        """The peer has told what it holds (its first Heads arrived)."""
+        """The peer has told what it holds, and proved what it says of our own origin."""
         self.adverts: dict[Origin, m.Advert] = {}
         self.cursors: dict[Origin, Cursor] = {}
         self.ready: dict[Origin, None] = {}
         """Origins with something to send, oldest first."""
         self.wanting: set[Origin] = set()
         """Origins asked of this peer."""
+        self.enquiries: set[Origin] = set()
+        """Origins of which only the signed head was asked of this peer."""
         self.untold: set[Origin] = set()
         """Origins whose committed version the peer has not been told."""
-        self.records_sent: set[tuple[Origin, bytes]] = set()
+        self.records_sent: dict[Origin, bytes] = {}
+        """Key id of the record sent last, since the peer's last Want of that origin."""
         self.records: dict[Origin, m.Record] = {}
         """Records the peer sent, before a head was verified by them."""
         self.clock = ClockFilter()
@@ -57,18 +62,27 @@ class Session:
         self._outbox: deque[bytes] = deque()
         self._last_beat: m.Beat | None = None
         self._last_beat_received = 0
-        self._beat_at = now
-        self._busy = False
+        self._regular_beat_at = now
+        self._settled_at: float | None = None
+        self._choked = False
 
     def say(self, message: m.Message) -> None:
         """Put a control message into the outbox.
 
-        Raises :class:`ProtocolError` (``too_slow``) when the peer reads nothing of what it causes.
+        When the peer reads nothing of what it causes, the message is dropped and the link given up
+        (:meth:`overdue`).
         """
         if len(self._outbox) >= _OUTBOX_LIMIT:
-            detail = f"{self.cluster} does not read its control messages"
-            raise ProtocolError(detail, code="too_slow")
+            self._choked = True
+            return
         self._outbox.append(encode(message))
+
+    def close(self, last: m.Message | None = None) -> None:
+        """Hear nothing more; of what waits only ``last`` is still sent, if there is one."""
+        self.closing, self.peer = True, None
+        if last is not None:
+            self._outbox.clear()
+            self._outbox.append(encode(last))
 
     def take_outbox(self) -> list[bytes]:
         """All waiting control frames, in order."""
@@ -91,19 +105,25 @@ class Session:
             self.clock.add(sample)
 
     def settle(self, now: float) -> None:
-        """Something was committed: beat soon, so that a lost message is found at once."""
-        self._beat_at = min(self._beat_at, now + SETTLE_SECONDS)
-        self._busy = True
+        """Something was committed: beat when it settles, so that a lost message is found at once.
+
+        That is 200 ms after the last commit of a burst, and within a second of the first.
+        """
+        if self._settled_at is None:
+            self._regular_beat_at = min(self._regular_beat_at, now + BEAT_BUSY_SECONDS)
+        self._settled_at = now + SETTLE_SECONDS
 
     @property
     def beat_due(self) -> float:
         """Monotonic time of the next beat."""
-        return self._beat_at
+        settled = self._settled_at
+        return self._regular_beat_at if settled is None else min(self._regular_beat_at, settled)
 
     def beat(self, digest: bytes, now: float, wall_ns: int) -> m.Beat:
         """The next beat; the one after it follows in 1 s under traffic, else 2 s."""
-        self._beat_at = now + (BEAT_BUSY_SECONDS if self._busy else BEAT_IDLE_SECONDS)
-        self._busy = False
+        busy = self._settled_at is not None
+        self._regular_beat_at = now + (BEAT_BUSY_SECONDS if busy else BEAT_IDLE_SECONDS)
+        self._settled_at = None
         last = self._last_beat
         if last is None:
             return m.Beat(wall_ns, 0, 0, digest)
@@ -123,6 +143,8 @@ class Session:
 
     def overdue(self, now: float) -> str | None:
         """Why the link should be given up now, or None."""
+        if self._choked:
+            return "does not read"
         if self.peer is None:
             return "no hello" if now - self.opened_at > HELLO_SECONDS else None
         return "silent" if now - self.heard_at > SILENCE_SECONDS else None

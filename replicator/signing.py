@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -30,7 +30,6 @@ from replicator.messages import Record
 
 _NOT_BEFORE_TOLERANCE_NS = 24 * 3600 * 1_000_000_000
 _NS = 1_000_000_000
-_CACHE_LIMIT = 4096
 
 PrivateKey = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey
 PublicKey = ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey
@@ -107,22 +106,35 @@ def _refuse(detail: str, code: str) -> ProtocolError:
     return ProtocolError(detail, code=code)
 
 
-def _is_ca(certificate: x509.Certificate) -> bool:
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library raises for certificates that others made up."""
+
+
+def _may_issue(certificate: x509.Certificate, below: int) -> bool:
+    """Whether it is an authority that may have ``below`` further ones under it."""
     try:
-        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (x509.ExtensionNotFound, ValueError):
+        extensions = certificate.extensions
+        constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
+    except (*_UNREADABLE, x509.ExtensionNotFound):
         return False
     try:
-        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        signs = extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
     except x509.ExtensionNotFound:
-        return constraints.ca
-    return constraints.ca and usage.key_cert_sign
+        signs = True
+    length = constraints.path_length
+    return constraints.ca and signs and (length is None or below <= length)
 
 
 def _issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
+    except (*_UNREADABLE, InvalidSignature):
         return False
     return True
 
@@ -130,8 +142,11 @@ def _issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
 class TrustStore:
     """:class:`Verifier` against a bundle of roots; replaced whole when the bundle changes."""
 
-    def __init__(self, roots: Sequence[x509.Certificate], clusterset: str) -> None:
-        """Trust ``roots`` for identities of ``clusterset``."""
+    def __init__(
+        self, roots: Sequence[x509.Certificate], clusterset: str, *, remembered: int = 4096
+    ) -> None:
+        """Trust ``roots`` for identities of ``clusterset``; keep so many chains that were good."""
+        self._remembered = remembered
         self._roots = tuple(roots)
         self._clusterset = clusterset
         self._verified: dict[tuple[bytes, ...], _Verified] = {}
@@ -170,7 +185,7 @@ class TrustStore:
         known = self._verified.get(record.chain)
         if known is None:
             known = self._verify_chain(record)
-            if len(self._verified) >= _CACHE_LIMIT:
+            if len(self._verified) >= self._remembered:
                 self._verified.clear()
             self._verified[record.chain] = known
         return known
@@ -182,7 +197,7 @@ class TrustStore:
             chain = [x509.load_der_x509_certificate(item) for item in record.chain]
             leaf, key = chain[0], chain[0].public_key()
             identity = identity_of(leaf)
-        except ValueError as error:
+        except _UNREADABLE as error:
             raise _refuse("a record's chain is not X.509", "untrusted_chain") from error
         if not isinstance(key, ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey):
             raise _refuse("a head's key must be Ed25519 or ECDSA", "untrusted_chain")
@@ -195,15 +210,16 @@ class TrustStore:
         return _Verified(identity, key, before * _NS, after * _NS)
 
     def _path(self, chain: list[x509.Certificate]) -> list[x509.Certificate] | None:
-        path = [chain[0]]
-        for following in [*chain[1:], None]:
+        """The chain up to the first trusted root that issued a part of it, or None."""
+        path, rest = chain[:1], chain[1:]
+        while True:
+            below = len(path) - 1
             for root in self._roots:
-                if _is_ca(root) and _issued_by(path[-1], root):
+                if _may_issue(root, below) and _issued_by(path[-1], root):
                     return [*path, root]
-            if following is None or not _is_ca(following) or not _issued_by(path[-1], following):
+            if not rest or not _may_issue(rest[0], below) or not _issued_by(path[-1], rest[0]):
                 return None
-            path.append(following)
-        return None
+            path.append(rest.pop(0))
 
 
 def der(certificate: x509.Certificate) -> bytes:

@@ -1,18 +1,22 @@
 """From whom to take an origin: from exactly one peer, so that every change arrives exactly once.
 
 The origin itself when it is connected, else the peer with the freshest head and the lowest round
-trip. A source that said nothing of the origin for two heartbeats while another peer advertises a
-higher version is stalled and replaced.  Pure functions over plain candidates.
+trip. A source that brought nothing of the origin for two heartbeats, while another peer advertised
+a higher version, is stalled and replaced; one whose transfer did not add up or did not verify is
+left for another.  Both are shunned for a while that doubles with each failure.  Plain values and
+pure choices; asking and telling is :mod:`replicator.subscriptions`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from crdt import Version
+from crdt import ZERO, Version
 
 STALL_SECONDS = 2.0
+_LONGEST_SECONDS = 60.0
+_MOST_FAILURES = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,71 @@ class Candidate:
     """The highest version it has advertised."""
     rtt_ns: int
     cluster: str
+
+
+@dataclass(slots=True)
+class Supply:
+    """How taking one origin has gone so far; times are monotonic seconds."""
+
+    highest: Version = ZERO
+    """The highest version anybody has advertised."""
+    progress_at: float = 0.0
+    """When the source was chosen, or last brought something that counts."""
+    patience: float = STALL_SECONDS
+    """How long the source may bring nothing; doubles with each stall since the last commit."""
+    failures: int = 0
+    """Transfers that were worthless since the last commit."""
+    retry_at: float = 0.0
+    """No source is chosen before."""
+    shunned: int | None = None
+    """The session taken from only when there is no other ..."""
+    shunned_until: float = 0.0
+    """... until then."""
+    _behind_at: float | None = field(default=None, init=False)
+
+    def avoided(self, now: float) -> int | None:
+        """The session to take from only when there is no other, or None."""
+        return self.shunned if now < self.shunned_until else None
+
+    def progressed(self, now: float) -> None:
+        """The source brought a chunk that continues, or a later issue time."""
+        self.progress_at = now
+
+    def committed(self, number: int, now: float) -> None:
+        """A commit of what session ``number`` sent; others stay shunned for their time."""
+        self.progress_at = now
+        self.patience = STALL_SECONDS
+        self._behind_at = None
+        if number == self.shunned or now >= self.shunned_until:
+            self.failures, self.shunned = 0, None
+
+    def failed(self, number: int, now: float) -> None:
+        """What session ``number`` sent was worthless: try another at once, then ever later."""
+        self.failures = min(self.failures + 1, _MOST_FAILURES)
+        if self.failures > 1:
+            self.retry_at = now + 2.0 ** (self.failures - 2)
+        self._shun(number, now, 2.0**self.failures)
+
+    def overdue(self, now: float, *, behind: bool) -> bool:
+        """Whether the source has stalled; ``behind``: another peer advertises a higher version.
+
+        The wait begins when that is first seen, so a source is not blamed for an idle origin.
+        """
+        if not behind:
+            self._behind_at = None
+            return False
+        if self._behind_at is None:
+            self._behind_at = now
+        return now - max(self.progress_at, self._behind_at) >= self.patience
+
+    def stalled(self, number: int, now: float) -> None:
+        """Session ``number`` is left for having stalled."""
+        self._shun(number, now, self.patience)
+        self.patience = min(2 * self.patience, _LONGEST_SECONDS)
+        self._behind_at = None
+
+    def _shun(self, number: int, now: float, seconds: float) -> None:
+        self.shunned, self.shunned_until = number, now + min(seconds, _LONGEST_SECONDS)
 
 
 def best(candidates: Sequence[Candidate], avoid: int | None) -> int | None:
@@ -47,19 +116,15 @@ def best(candidates: Sequence[Candidate], avoid: int | None) -> int | None:
     return None if chosen is None else chosen.number
 
 
-def keeps(current: Candidate | None, candidates: Sequence[Candidate]) -> bool:
+def keeps(current: Candidate | None, candidates: Sequence[Candidate], avoid: int | None) -> bool:
     """Whether the present source stays: a relay gives way to the origin, nothing else is better."""
-    if current is None:
+    if current is None or current.number == avoid:
         return False
-    return current.direct or not any(candidate.direct for candidate in candidates)
+    return current.direct or not any(c.direct and c.number != avoid for c in candidates)
 
 
-def stalled(
-    committed: Version, candidates: Sequence[Candidate], current: int, silent_for: float
-) -> bool:
-    """Whether the source is to be replaced (see the module's text)."""
-    if silent_for < STALL_SECONDS:
-        return False
+def ahead(committed: Version, candidates: Sequence[Candidate], current: int) -> bool:
+    """Whether a peer other than ``current`` advertises more than is committed."""
     return any(
         candidate.version > committed for candidate in candidates if candidate.number != current
     )

@@ -1,0 +1,98 @@
+"""Heads that contradict what we hold: our own origin ahead of us, or two states at one version.
+
+An advert proves nothing, anybody can write one.  So the signed head behind it is asked for (an
+*enquiry*: a Want from that very version, answered by a transfer without entries), and only what
+verifies has an effect: a higher epoch of our own (rules C10, C12), or the larger root by snapshot,
+so that all replicas of an equivocating origin end on the same state.
+"""
+
+from __future__ import annotations
+
+from crdt import Head, Origin, Version
+from replicator import messages as m
+from replicator.codec import ROOT_MARK_SIZE, encode_head
+from replicator.effects import Effect, Notice, Wake
+from replicator.errors import ProtocolError
+from replicator.own_origin import OwnOrigin
+from replicator.remote_origin import RemoteOrigin
+from replicator.session import Session
+from replicator.signing import Verifier
+from replicator.subscriptions import Subscriptions
+
+
+class Conflicts:
+    """Notices, asks and decides; the state is the replica's."""
+
+    def __init__(
+        self, own: OwnOrigin, remotes: dict[Origin, RemoteOrigin], subscriptions: Subscriptions
+    ) -> None:
+        """Decide over the replica's own parts."""
+        self._own = own
+        self._remotes = remotes
+        self._subscriptions = subscriptions
+
+    def _lacks(self, version: Version) -> bool:
+        """Whether a head of our own origin at ``version`` is one we should hold and do not."""
+        return version > self._own.elements.version and version.epoch >= self._own.epoch
+
+    def advertised(self, session: Session, advert: m.Advert) -> list[Effect]:
+        """Enquire if ``advert`` contradicts what is held."""
+        if advert.origin == self._own.origin:
+            doubtful = self._lacks(advert.version)
+        else:
+            remote = self._remotes[advert.origin]
+            head = remote.head
+            doubtful = (
+                head is not None
+                and remote.source != session.number
+                and advert.version == head.version
+                and advert.mark != head.root[:ROOT_MARK_SIZE]
+            )
+        if not doubtful:
+            return []
+        session.enquiries.add(advert.origin)
+        session.say(m.Want(advert.origin, advert.version))
+        return [Wake(session.number)]
+
+    def answered(
+        self, session: Session, head: Head, verifier: Verifier, now: float
+    ) -> list[Effect]:
+        """The head an enquiry asked for."""
+        session.enquiries.discard(head.origin)
+        session.say(m.Stop(head.origin))
+        record = session.records.get(head.origin)
+        fields: dict[str, object] = {"origin": head.origin.cluster, "source": session.cluster}
+        code = "unknown_key" if record is None else None
+        try:
+            if record is not None:
+                verifier.verify(head, record)
+        except ProtocolError as error:
+            code = error.code
+        effects: list[Effect] = [Wake(session.number)]
+        if code is not None:
+            effects.append(Notice("head_refused", fields | {"code": code}, serious=True))
+        elif head.origin == self._own.origin:
+            effects += self._met_own(head, fields)
+        else:
+            effects += self._met_other(session, head, fields, now)
+        return effects
+
+    def _met_own(self, head: Head, fields: dict[str, object]) -> list[Effect]:
+        if not self._lacks(head.version):
+            return []
+        self._own.open_epoch(head.epoch)
+        return [Notice("own_origin_ahead", fields | {"epoch": self._own.epoch}, serious=True)]
+
+    def _met_other(
+        self, session: Session, head: Head, fields: dict[str, object], now: float
+    ) -> list[Effect]:
+        remote = self._remotes[head.origin]
+        held = remote.head
+        if held is None or held.version != head.version or held.same_state(head):
+            return []
+        evidence = {"held": encode_head(held).hex(), "met": encode_head(head).hex()}
+        notice = Notice("equivocation", fields | evidence, serious=True)
+        if head.root <= held.root:
+            return [notice]
+        remote.distrust = True
+        return [notice, *self._subscriptions.take_from(remote, session.number, now)]

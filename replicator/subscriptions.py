@@ -1,0 +1,112 @@
+"""Which session each origin is taken from, and the asking: Want and Stop.
+
+Pulls are the receiver's: a session sends an origin only while that origin is wanted from it.  Holds
+no state but the sessions' and the origins'; what it decides comes back as effects.
+
+Invariant: ``remote.source`` is None or an open session that was sent a Want and no Stop since.
+"""
+
+from __future__ import annotations
+
+from crdt import ZERO, Origin
+from replicator import messages as m
+from replicator.effects import Effect, Notice, Wake
+from replicator.remote_origin import RemoteOrigin
+from replicator.session import Session
+from replicator.sources import Candidate, ahead, best, keeps
+
+
+class Subscriptions:
+    """Chooses sources and tells them."""
+
+    def __init__(self, sessions: dict[int, Session], remotes: dict[Origin, RemoteOrigin]) -> None:
+        """Decide over the replica's own dictionaries."""
+        self._sessions = sessions
+        self._remotes = remotes
+
+    def _candidates(self, origin: Origin) -> list[Candidate]:
+        found = []
+        for number, session in sorted(self._sessions.items()):
+            direct = session.cluster == origin.cluster
+            advert = session.adverts.get(origin)
+            if session.peer is not None and (advert is not None or direct):
+                version = ZERO if advert is None else advert.version
+                found.append(Candidate(number, direct, version, session.rtt_ns, session.cluster))
+        return found
+
+    def assign(self, remote: RemoteOrigin, now: float) -> list[Effect]:
+        """Take ``remote`` from the right peer, telling the former one to stop."""
+        if remote.source is None and now < remote.supply.retry_at:
+            return []
+        candidates = self._candidates(remote.origin)
+        current = next((c for c in candidates if c.number == remote.source), None)
+        avoid = remote.supply.avoided(now)
+        if keeps(current, candidates, avoid):
+            return []
+        chosen = best(candidates, avoid)
+        if chosen is None or chosen == remote.source:
+            return []
+        return self.take_from(remote, chosen, now)
+
+    def take_from(self, remote: RemoteOrigin, number: int, now: float) -> list[Effect]:
+        """Make session ``number`` the source of ``remote``."""
+        effects = self._stop(remote)
+        remote.source = number
+        remote.supply.progressed(now)
+        return [*effects, *self.ask(remote)]
+
+    def _stop(self, remote: RemoteOrigin) -> list[Effect]:
+        former = self._sessions.get(remote.source or 0)
+        remote.source = remote.staging = None
+        if former is None:
+            return []
+        former.wanting.discard(remote.origin)
+        former.say(m.Stop(remote.origin))
+        return [Wake(former.number)]
+
+    def ask(self, remote: RemoteOrigin) -> list[Effect]:
+        """(Re)start the transfer of ``remote`` from its source at the committed version."""
+        remote.staging = None
+        session = self._sessions[remote.source or 0]
+        session.enquiries.discard(remote.origin)
+        session.wanting.add(remote.origin)
+        session.say(m.Want(remote.origin, remote.version, remote.distrust))
+        return [Wake(session.number)]
+
+    def refuse(self, remote: RemoteOrigin, now: float) -> list[Effect]:
+        """What the source sent is worthless: leave it, and take another when it is time."""
+        remote.supply.failed(remote.source or 0, now)
+        return [*self._stop(remote), *self.assign(remote, now)]
+
+    def mend(self, remote: RemoteOrigin, now: float) -> list[Effect]:
+        """A transfer did not add up: have a snapshot, of its source at first, then of another."""
+        if remote.distrust:
+            return self.refuse(remote, now)
+        remote.distrust = True
+        return self.ask(remote)
+
+    def release(self, number: int, now: float) -> list[Effect]:
+        """Session ``number`` says nothing more: take its origins from others."""
+        effects: list[Effect] = []
+        for _, remote in sorted(self._remotes.items()):
+            if remote.source == number:
+                remote.source = remote.staging = None
+                effects += self.assign(remote, now)
+        return effects
+
+    def watch(self, now: float) -> list[Effect]:
+        """Replace sources that have stalled; choose one where there is none."""
+        effects: list[Effect] = []
+        for origin, remote in sorted(self._remotes.items()):
+            if remote.source is None:
+                effects += self.assign(remote, now)
+                continue
+            behind = remote.version < remote.supply.highest and ahead(
+                remote.version, self._candidates(origin), remote.source
+            )
+            if remote.supply.overdue(now, behind=behind):
+                silent_for = round(now - remote.supply.progress_at, 3)
+                remote.supply.stalled(remote.source, now)
+                fields: dict[str, object] = {"origin": origin.cluster, "silent_s": silent_for}
+                effects += [Notice("source_stalled", fields), *self.assign(remote, now)]
+        return effects

@@ -1,0 +1,378 @@
+"""Whole agents in one process: real folders, real journals, real certificates, links in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from clusters.model import ServiceKey
+from crdt import Origin
+from replicator.agent import Agent
+from replicator.config import parse_config
+from replicator.errors import JournalError
+from replicator.identity import PeerIdentity
+from replicator.kinds import ENDPOINT
+from replicator.ops.address import parse_address
+from replicator.ops.client import AgentClient
+from replicator.pki import create_ca, issue, save_pair
+from replicator.projection import kind_of
+from replicator.system_clock import SystemClock
+from replicator.transport.memory import MemoryNetwork
+from replicator.transport.reload import LiveTls
+
+CLUSTERS = ("fjord", "mesa", "tundra")
+
+
+def manifest(*addresses: str, name: str = "cart-aa1", service: str = "cart") -> str:
+    """One EndpointSlice."""
+    document = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "labels": {"kubernetes.io/service-name": service},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [address]} for address in addresses],
+    }
+    return yaml.safe_dump(document)
+
+
+class Running:
+    """One agent of the world, while it lives."""
+
+    def __init__(self, agent: Agent, task: asyncio.Task[None], stop: asyncio.Event) -> None:
+        self.agent = agent
+        self._task = task
+        self._stop = stop
+
+    async def end(self) -> None:
+        """As SIGTERM does."""
+        self._stop.set()
+        await self._task
+
+    async def kill(self) -> None:
+        """As SIGKILL does, as far as one process can: nothing is flushed."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+class World:
+    """Three clusters in folders; agents come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.network = MemoryNetwork()
+        self.authority = create_ca("prod", datetime.now(UTC))
+        self.running: dict[str, Running] = {}
+        self._seeds = iter(range(1000))
+        self._ports = dict(zip(CLUSTERS, range(1, 9), strict=False))
+        for cluster in CLUSTERS:
+            home = folder / cluster
+            issued = issue(self.authority, cluster, ["127.0.0.1"], datetime.now(UTC))
+            save_pair(issued, self.authority, home)
+            (home / "source").mkdir()
+
+    def _config(self, cluster: str) -> dict[str, Any]:
+        peers = [
+            {"cluster": peer, "url": f"https://memory:{self._ports[peer]}"}
+            for peer in CLUSTERS
+            if peer != cluster
+        ]
+        return {
+            "clusterset": "prod",
+            "cluster": cluster,
+            "listen": "127.0.0.1:7443",
+            "operator": f"unix:{self.folder / cluster}.sock",
+            "health": None,
+            "state": "state",
+            "peers": peers,
+            "tls": {"certificate": "tls.crt", "key": "tls.key", "trust_bundle": "ca.crt"},
+            "source": {"kind": "directory", "path": "source", "export": "all"},
+            "target": {"mode": "directory", "path": "target"},
+        }
+
+    async def start(self, cluster: str) -> Agent:
+        """Start an agent with what its state folder holds."""
+        home = self.folder / cluster
+        text = json.dumps(self._config(cluster)).encode()
+        config = parse_config(text, home / "agent.yaml", {})
+        identity = PeerIdentity("prod", cluster)
+        tls = LiveTls(config.tls, identity, lambda: datetime.now(UTC))
+        agent = await Agent.build(config, SystemClock(), random.Random(next(self._seeds)), tls, {})
+        listener = self.network.listener(identity)
+        listener._port = self._ports[cluster]
+        stop = asyncio.Event()
+        task = asyncio.create_task(agent.run(listener, self.network.dialer(identity), stop))
+        self.running[cluster] = Running(agent, task, stop)
+        return agent
+
+    async def start_all(self) -> None:
+        """Start all and wait until they are ready."""
+        for cluster in CLUSTERS:
+            await self.start(cluster)
+        await self.until(lambda: all(self[c].ready()[0] for c in CLUSTERS))
+
+    def __getitem__(self, cluster: str) -> Agent:
+        return self.running[cluster].agent
+
+    def write(self, cluster: str, *addresses: str, name: str = "cart-aa1") -> None:
+        """Put a slice into a cluster's source, renamed into place."""
+        path = self.folder / cluster / "source" / f"{name}.yaml"
+        fresh = path.with_suffix(".tmp")
+        fresh.write_text(manifest(*addresses, name=name))
+        fresh.replace(path)
+
+    def written(self, cluster: str) -> dict[str, list[str]]:
+        """Addresses by source cluster in what an agent wrote."""
+        found: dict[str, list[str]] = {}
+        for path in sorted((self.folder / cluster / "target").rglob("*.yaml")):
+            document = yaml.safe_load(path.read_text())
+            origin = document["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"]
+            rows = [a for e in document["endpoints"] for a in e["addresses"]]
+            found.setdefault(origin, []).extend(rows)
+        return found
+
+    def stats(self, cluster: str) -> dict[str, tuple[int, int]]:
+        """Inode and time of every written file: a rewrite changes them."""
+        paths = sorted((self.folder / cluster / "target").rglob("*.yaml"))
+        return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
+
+    async def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
+        """Wait until ``condition`` holds."""
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 - conditions of any kind
+                await asyncio.sleep(0.01)
+
+    async def everybody_sees(self, cluster: str, *addresses: str) -> None:
+        """Wait until the others have written exactly these of ``cluster``."""
+        others = [other for other in self.running if other != cluster]
+        wanted = list(addresses)
+        await self.until(lambda: all(self.written(o).get(cluster, []) == wanted for o in others))
+
+    async def ask(self, cluster: str, method: str) -> Any:
+        """What the operator API answers."""
+        client = AgentClient(parse_address(f"unix:{self.folder / cluster}.sock"))
+        return await asyncio.to_thread(getattr(client, method))
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    made = World(tmp_path)
+    yield made
+    for running in made.running.values():
+        with contextlib.suppress(asyncio.CancelledError):
+            await running.end()
+
+
+async def test_a_manifest_becomes_slices_in_every_other_cluster_and_goes_again(
+    world: World,
+) -> None:
+    await world.start_all()
+    world.write("fjord", "10.20.1.4", "10.20.1.5")
+    await world.everybody_sees("fjord", "10.20.1.4", "10.20.1.5")
+    world.write("fjord", "10.20.1.5")
+    await world.everybody_sees("fjord", "10.20.1.5")
+    (world.folder / "fjord" / "source" / "cart-aa1.yaml").unlink()
+    await world.everybody_sees("fjord")
+    assert world.written("fjord") == {}
+
+
+async def test_stopping_removes_nothing_and_coming_back_writes_nothing(world: World) -> None:
+    world.write("fjord", "10.20.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    stamp = world["fjord"].replica.own.elements.version
+    await world.running.pop("fjord").end()
+    await world.until(lambda: not world["mesa"].links.connected("fjord"))
+    assert world.written("mesa") == {"fjord": ["10.20.1.4"]}
+    before = world.stats("mesa")
+    await world.start("fjord")
+    await world.until(lambda: world["fjord"].ready()[0])
+    await world.until(lambda: world["mesa"].links.connected("fjord"))
+    rows = world["fjord"].replica.own.elements.live()
+    assert [stated <= stamp.stamp for e, stated, _ in rows if kind_of(e) == ENDPOINT] == [True]
+    assert world["fjord"].replica.own.epoch == 1
+    assert world.stats("mesa") == before
+
+
+async def test_a_killed_agent_comes_back_with_what_changed_meanwhile(world: World) -> None:
+    world.write("fjord", "10.20.1.4", "10.20.1.5")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4", "10.20.1.5")
+    await world.running.pop("fjord").kill()
+    world.write("fjord", "10.20.1.5", "10.20.1.6")
+    world.write("mesa", "10.40.1.4")
+    await world.start("fjord")
+    await world.everybody_sees("fjord", "10.20.1.5", "10.20.1.6")
+    await world.everybody_sees("mesa", "10.40.1.4")
+    assert world["fjord"].replica.own.epoch == 1
+
+
+async def test_a_lost_disk_opens_a_new_epoch_and_the_others_never_see_it_empty(
+    world: World,
+) -> None:
+    world.write("fjord", "10.20.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    await world.running.pop("fjord").kill()
+    for path in sorted((world.folder / "fjord" / "state").iterdir()):
+        path.unlink()
+    before = world.stats("mesa")
+    await world.start("fjord")
+    await world.until(lambda: world["fjord"].replica.own.epoch == 2)
+    remote = world["mesa"].replica.remotes[Origin("fjord")]
+    await world.until(lambda: remote.version.epoch == 2)
+    assert world.stats("mesa") == before
+
+
+async def test_what_somebody_does_to_our_files_is_undone(world: World) -> None:
+    world.write("fjord", "10.20.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    (path,) = (world.folder / "mesa" / "target").rglob("*.yaml")
+    text = path.read_text()
+    path.write_text(text.replace("10.20.1.4", "10.66.6.6"))
+    await world.everybody_sees("fjord", "10.20.1.4")
+    path.unlink()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    path.write_text("no: [yaml")
+    await world.until(lambda: path.read_text() == text)
+
+
+async def test_a_disk_that_refuses_delays_the_change_and_loses_nothing(world: World) -> None:
+    await world.start_all()
+    agent = world["fjord"]
+    real = agent.journal.persist_own
+    refusals = iter([JournalError("no room", code="journal_full")])
+
+    async def refuse_once(batch: Any) -> float:
+        for refusal in refusals:
+            raise refusal
+        return await real(batch)
+
+    agent.journal.persist_own = refuse_once  # type: ignore[method-assign]  # a fault, not a fake
+    world.write("fjord", "10.20.1.4")
+    await world.until(lambda: agent.publisher.failing)
+    assert agent.ready() == (False, ["journal_failing"])
+    assert agent.problems()[0]["code"] == "journal_failing"
+    assert world.written("mesa") == {}
+    await world.everybody_sees("fjord", "10.20.1.4")
+    assert agent.ready() == (True, [])
+
+
+async def test_a_remote_commit_that_was_not_stored_is_stored_whole_later(world: World) -> None:
+    world.write("fjord", "10.20.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    recorder = world["mesa"].recorder
+    real = recorder._journal.persist_remote
+    calls: list[Any] = []
+
+    async def refuse(commits: Any) -> None:
+        calls.append(commits)
+        raise JournalError("no room", code="journal_full")
+
+    recorder._journal.persist_remote = refuse  # type: ignore[method-assign]
+    world.write("fjord", "10.20.1.4", "10.20.1.5")
+    await world.everybody_sees("fjord", "10.20.1.4", "10.20.1.5")
+    await world.until(lambda: recorder.failing)
+    recorder._journal.persist_remote = real  # type: ignore[method-assign]
+    assert await recorder.flush()
+    assert recorder.failing is None
+    await world.running.pop("mesa").kill()
+    for cluster in ("fjord", "tundra"):
+        await world.running.pop(cluster).end()
+    agent = await world.start("mesa")
+    index = agent.replica.remotes[Origin("fjord")].index
+    assert len(index.visible(ServiceKey("shop", "cart"))) == 2
+
+
+async def test_a_cut_region_keeps_what_it_knows_and_catches_up(world: World) -> None:
+    world.write("fjord", "10.20.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    for other in ("fjord", "mesa"):
+        world.network.cut("tundra", other)
+        world.network.sever("tundra", other)
+    world.write("fjord", "10.20.1.9")
+    await world.until(lambda: world.written("mesa").get("fjord") == ["10.20.1.9"])
+    assert world.written("tundra") == {"fjord": ["10.20.1.4"]}
+    for other in ("fjord", "mesa"):
+        world.network.heal("tundra", other)
+    await world.everybody_sees("fjord", "10.20.1.9")
+
+
+async def test_the_operator_sees_the_whole(world: World) -> None:
+    world.write("fjord", "10.20.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    await world.until(lambda: world["mesa"].views.status()["converged"])
+    status = await world.ask("mesa", "status")
+    assert status["agent"]["ready"] is True
+    assert status["converged"] is True
+    assert [row["cluster"] for row in status["clusters"]] == list(CLUSTERS)
+    fjord = status["clusters"][0]
+    assert (fjord["state"], fjord["services"], fjord["via"]) == ("fresh", 1, "fjord")
+    assert [peer["state"] for peer in status["peers"]] == ["connected", "connected"]
+    assert status["problems"] == []
+    snapshot = await world.ask("mesa", "snapshot")
+    assert [row["cluster"] for row in snapshot["origins"]] == list(CLUSTERS)
+    rows = world["mesa"].views.endpoints("shop", "cart", "fjord")
+    assert [row["address"] for row in rows] == ["10.20.1.4"]
+    assert world["mesa"].views.endpoints(None, None, "mesa") == []
+    assert world["mesa"].views.services()[0]["clusters"][0]["ready"] == 1
+    assert world["mesa"].views.config()["cluster"] == "mesa"
+    assert b"replicator_ready 1.0" in world["mesa"].views.metrics()
+    assert world["mesa"].views.healthy() == (True, [])
+
+
+async def test_watchers_see_own_and_remote_changes_as_they_are_committed(world: World) -> None:
+    await world.start_all()
+    seen: list[dict[str, Any]] = []
+
+    async def watch(cluster: str) -> None:
+        async for change in world[cluster].views.subscribe():
+            seen.append(change)  # noqa: PERF401 - as they come
+
+    tasks = [asyncio.create_task(watch(cluster)) for cluster in ("fjord", "mesa")]
+    await world.until(lambda: world["fjord"].broadcast.wanted and world["mesa"].broadcast.wanted)
+    world.write("fjord", "10.20.1.4")
+    await world.until(lambda: len(seen) == 2)
+    (world.folder / "fjord" / "source" / "cart-aa1.yaml").unlink()
+    await world.until(lambda: len(seen) == 4)
+    assert [change["op"] for change in seen] == ["add", "add", "remove", "remove"]
+    assert {change["item"]["address"] for change in seen} == {"10.20.1.4"}
+    assert {change["origin"] for change in seen} == {"fjord"}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_new_certificate_is_signed_with_at_once(world: World) -> None:
+    world.write("fjord", "10.20.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    home = world.folder / "fjord"
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (home / name).unlink()
+    issued = issue(world.authority, "fjord", ["127.0.0.1"], datetime.now(UTC))
+    save_pair(issued, world.authority, home)
+    before = world["fjord"].replica.own.signer.key_id
+    assert world["fjord"].tls.check()
+    assert world["fjord"].replica.own.signer.key_id != before
+    remote = world["mesa"].replica.remotes[Origin("fjord")]
+    await world.until(lambda: remote.head and remote.head.key_id != before)
+    world.write("fjord", "10.20.1.5")
+    await world.everybody_sees("fjord", "10.20.1.5")

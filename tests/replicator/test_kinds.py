@@ -1,0 +1,235 @@
+"""What a peer may state: the shapes of elements and values."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdt import OriginSet, Version, pack
+from crdt.origin_set import ADD, NIL, REMOVE
+from replicator.errors import ProtocolError
+from replicator.kinds import (
+    CLUSTER,
+    ENDPOINT,
+    EXPORT,
+    KINDS,
+    MAX_ENTRY_BYTES,
+    check_entry,
+    unpack,
+)
+from tests.crdt.strategies import MAX_U64
+
+PORT = ["http", 8080, "TCP", None]
+ENDPOINT_KEY = [ENDPOINT, "fjord", "shop", "cart", "10.20.1.4", [PORT]]
+ENDPOINT_VALUE = [3, None, "zone-1", "worker", "pod-1"]
+EXPORT_KEY = [EXPORT, "fjord", "shop", "cart"]
+EXPORT_VALUE = ["2025-12-02T06:00:00Z", {"ports": [{"port": 80}], "type": "ClusterSetIP"}]
+CLUSTER_VALUE = ["eu-north", "uid", "0.1.0", 1, 1]
+GOOD = [
+    (ENDPOINT_KEY, ENDPOINT_VALUE),
+    ([*ENDPOINT_KEY[:5], None], ENDPOINT_VALUE),
+    ([*ENDPOINT_KEY[:5], [["", None, "SCTP", "http2"], PORT]], ENDPOINT_VALUE),
+    (EXPORT_KEY, EXPORT_VALUE),
+    (EXPORT_KEY, [None, {}]),
+    ([CLUSTER, "fjord"], CLUSTER_VALUE),
+]
+
+scalars = st.none() | st.booleans() | st.integers(-(2**63), MAX_U64) | st.text() | st.binary()
+plain = st.recursive(
+    scalars | st.floats(), lambda inner: st.lists(inner, max_size=20), max_leaves=40
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def refusal(element: object, value: object = None, op: int = ADD, cluster: str = "fjord") -> str:
+    """The code an entry is refused with; values that are no bytes are packed first."""
+    raw = [part if isinstance(part, bytes) else pack(part) for part in (element, value)]
+    with pytest.raises(ProtocolError) as caught:
+        check_entry(cluster, raw[0], op, raw[1])
+    return caught.value.code
+
+
+@pytest.mark.parametrize(("key", "value"), GOOD)
+def test_what_we_state_ourselves_is_taken(key: list[Any], value: list[Any]) -> None:
+    check_entry("fjord", pack(key), ADD, pack(value))
+    check_entry("fjord", pack(key), REMOVE, NIL)
+
+
+@pytest.mark.parametrize(("key", "value"), GOOD)
+def test_fields_appended_to_a_value_are_taken_and_kept(key: list[Any], value: list[Any]) -> None:
+    raw = pack([*value, "new", {"b": 1, "a": [None]}])
+    check_entry("fjord", pack(key), ADD, raw)
+    elements = OriginSet()
+    elements.advance([(pack(key), 5, ADD, raw)], version=Version(1, 5), floor=0)
+    assert elements.since(0, 1 << 20).entries == [(pack(key), 5, ADD, raw)]
+
+
+@pytest.mark.parametrize("kind", [0, 4, 5, 99, 127, 128, 70_000, -1])
+@given(key=st.lists(anything, max_size=3), value=anything)
+def test_kinds_of_a_newer_version_are_taken_as_they_are(
+    kind: int, key: list[Any], value: object
+) -> None:
+    check_entry("fjord", pack([kind, "fjord", *key]), ADD, pack(value))
+    check_entry("fjord", pack([kind, "fjord", *key]), REMOVE, NIL)
+    assert kind not in KINDS
+
+
+@pytest.mark.parametrize("owner", ["mesa", "", None, 7, b"fjord", ["fjord"], "Fjord"])
+def test_c57_a_key_of_another_cluster_is_refused(owner: object) -> None:
+    for key, value in GOOD:
+        foreign = [key[0], owner, *key[2:]]
+        assert refusal(foreign, value) == "not_owner"
+        assert refusal(foreign, None, REMOVE) == "not_owner"
+    assert refusal([99, owner], None) == "not_owner"
+
+
+@pytest.mark.parametrize("element", [[], [1], ["1", "fjord"], [True, "fjord"], {}, 1, "x", None])
+def test_an_element_is_a_list_of_kind_cluster_and_key(element: object) -> None:
+    assert refusal(element) == "bad_entry"
+
+
+LONG = "x" * 1025
+BAD_KEYS: list[list[Any]] = [
+    [*ENDPOINT_KEY, 1],
+    ENDPOINT_KEY[:5],
+    [ENDPOINT, "fjord", 1, "cart", "10.20.1.4", None],
+    [ENDPOINT, "fjord", "n" * 64, "cart", "10.20.1.4", None],
+    [ENDPOINT, "fjord", "shop", "s" * 254, "10.20.1.4", None],
+    [ENDPOINT, "fjord", "shop", "cart", "a" * 65, None],
+    [ENDPOINT, "fjord", "shop", "cart", None, None],
+    [*ENDPOINT_KEY[:5], []],
+    [*ENDPOINT_KEY[:5], "8080"],
+    [*ENDPOINT_KEY[:5], [PORT] * 101],
+    [*ENDPOINT_KEY[:5], [PORT[:3]]],
+    [*ENDPOINT_KEY[:5], [[LONG, 1, "TCP", None]]],
+    [*ENDPOINT_KEY[:5], [["", -1, "TCP", None]]],
+    [*ENDPOINT_KEY[:5], [["", 65_536, "TCP", None]]],
+    [*ENDPOINT_KEY[:5], [["", 80.0, "TCP", None]]],
+    [*ENDPOINT_KEY[:5], [["", True, "TCP", None]]],
+    [*ENDPOINT_KEY[:5], [["", 80, None, None]]],
+    [*ENDPOINT_KEY[:5], [["", 80, "TCP", 1]]],
+    EXPORT_KEY[:3],
+    [EXPORT, "fjord", "shop", 1],
+    [CLUSTER, "fjord", "more"],
+]
+
+
+@pytest.mark.parametrize("key", BAD_KEYS, ids=str)
+def test_a_key_that_does_not_follow_its_kind_is_refused(key: list[Any]) -> None:
+    value = {ENDPOINT: ENDPOINT_VALUE, EXPORT: EXPORT_VALUE, CLUSTER: CLUSTER_VALUE}[key[0]]
+    assert refusal(key, value) == "bad_entry"
+    assert refusal(key, None, REMOVE) == "bad_entry"
+
+
+BAD_VALUES: list[tuple[list[Any], object]] = [
+    (ENDPOINT_KEY, None),
+    (ENDPOINT_KEY, ENDPOINT_VALUE[:4]),
+    (ENDPOINT_KEY, [-1, None, None, None, None]),
+    (ENDPOINT_KEY, [2**63, None, None, None, None]),
+    (ENDPOINT_KEY, [1.0, None, None, None, None]),
+    (ENDPOINT_KEY, [1, 2, None, None, None]),
+    (ENDPOINT_KEY, [1, None, None, None, LONG]),
+    (EXPORT_KEY, ["t"]),
+    (EXPORT_KEY, [1, {}]),
+    (EXPORT_KEY, [None, []]),
+    (EXPORT_KEY, [None, {1: 2}]),
+    ([CLUSTER, "fjord"], ["r", "u", "s", -1, 1]),
+    ([CLUSTER, "fjord"], ["r", "u", None, 1, 1]),
+    ([CLUSTER, "fjord"], ["r", "u", "s", 1, "1"]),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), BAD_VALUES, ids=str)
+def test_a_value_that_does_not_follow_its_kind_is_refused(key: list[Any], value: object) -> None:
+    assert refusal(key, value) == "bad_entry"
+
+
+def test_a_remove_says_nothing_more() -> None:
+    assert refusal(ENDPOINT_KEY, ENDPOINT_VALUE, REMOVE) == "bad_entry"
+    assert refusal([99, "fjord"], [], REMOVE) == "bad_entry"
+
+
+def test_an_entry_is_limited_in_size() -> None:
+    key = pack([99, "fjord"])
+    room = MAX_ENTRY_BYTES - len(key) - 3
+    check_entry("fjord", key, ADD, pack("x" * room))
+    assert refusal(key, "x" * (room + 1)) == "too_large"
+
+
+NOT_CANONICAL = {
+    "an integer in two bytes": b"\x93\xcc\x01\xa5fjord\xc0",
+    "a list in three bytes": b"\xdc\x00\x02\x63\xa5fjord",
+    "a text in two bytes": b"\x92\x63\xd9\x05fjord",
+    "a float of four bytes": b"\x93\x63\xa5fjord\xca\x3f\x80\x00\x00",
+    "a map out of order": b"\x93\x63\xa5fjord\x82\x02\xc0\x01\xc0",
+    "a map key twice": b"\x93\x63\xa5fjord\x82\x01\xc0\x01\xc0",
+    "bytes in a longer form": b"\x93\x63\xa5fjord\xc5\x00\x01x",
+    "trailing bytes": b"\x92\x63\xa5fjord\xc0",
+    "nothing": b"",
+    "cut short": b"\x92\x63\xa5fjo",
+    "not MessagePack": b"\xc1",
+    "text that is not UTF-8": b"\x93\x63\xa5fjord\xa1\xff",
+}
+
+
+@pytest.mark.parametrize("name", NOT_CANONICAL)
+def test_a_form_that_is_not_canonical_is_refused(name: str) -> None:
+    assert refusal(NOT_CANONICAL[name]) == "bad_entry"
+    assert refusal([99, "fjord"], NOT_CANONICAL[name]) == "bad_entry"
+
+
+@pytest.mark.parametrize("raw", [b"\xd4\x2ax", b"\xd6\xff\x00\x00\x00\x01", b"\xc7\x00\x2a"])
+def test_c65_no_extension_type_is_stored_not_even_in_a_kind_we_do_not_know(raw: bytes) -> None:
+    assert refusal([99, "fjord"], raw) == "ext_not_allowed"
+    assert refusal([99, "fjord"], b"\x91" + raw) == "ext_not_allowed"
+    assert refusal(b"\x93\x63\xa5fjord" + raw) == "ext_not_allowed"
+    appended = pack(ENDPOINT_VALUE)[1:] + raw
+    assert refusal(ENDPOINT_KEY, b"\x96" + appended) == "ext_not_allowed"
+
+
+def nested(depth: int, *, maps: bool = False) -> bytes:
+    """Lists (or maps) within each other."""
+    return (b"\x81\xa1k" if maps else b"\x91") * (depth - 1) + b"\x90"
+
+
+@pytest.mark.parametrize("maps", [False, True])
+def test_nesting_is_limited_to_sixteen(*, maps: bool) -> None:
+    key = [99, "fjord"]
+    check_entry("fjord", pack(key), ADD, nested(16, maps=maps))
+    for depth in (17, 33, 400, 600, 1000, 1023, 1024, 20_000):
+        assert refusal(key, nested(depth, maps=maps)) == "bad_entry"
+        assert refusal(b"\x93\x63\xa5fjord" + nested(depth, maps=maps)) == "bad_entry"
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 1))
+def test_any_bytes_are_an_entry_or_refused(element: bytes, value: bytes, op: int) -> None:
+    with pytest.raises(ProtocolError):
+        check_entry("not a cluster", element, op, value)
+    with pytest.raises(ProtocolError):
+        check_entry("fjord", pack(ENDPOINT_KEY), ADD, value + b"\xc1")
+
+
+def test_a_full_entry_of_nothing_but_lists_costs_little() -> None:
+    value = b"\xdc\xff\x00" + b"\x90" * 0xFF00
+    began = time.process_time()
+    check_entry("fjord", pack([99, "fjord"]), ADD, value)
+    assert time.process_time() - began < 0.25
+
+
+@given(plain)
+def test_the_library_packs_lists_and_scalars_as_we_do(value: object) -> None:
+    assert msgpack.packb(value) == pack(value)
+
+
+@given(anything)
+def test_checked_bytes_read_back(value: object) -> None:
+    assert unpack(pack(value)) == value

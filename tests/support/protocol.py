@@ -1,0 +1,67 @@
+"""Hypothesis strategies for what agents say to each other."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from crdt import Base, Head, Origin, Version
+from replicator import messages as m
+
+INT63 = 2**63 - 1
+
+labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+numbers = st.integers(0, INT63) | st.sampled_from([0, 1, 127, 128, 2**32, INT63 - 1, INT63])
+texts = st.text(max_size=40)
+blobs = st.binary(max_size=40)
+roots = st.binary(max_size=32)
+origins = st.builds(Origin, labels, numbers)
+versions = st.builds(Version, numbers, numbers)
+heads = st.builds(
+    Head,
+    origin=origins,
+    epoch=numbers,
+    base=st.none() | st.builds(Base, numbers, numbers, roots),
+    stamp=numbers,
+    floor=numbers,
+    count=numbers,
+    root=roots,
+    issued_at=numbers,
+    observed_at=numbers,
+    key_id=blobs,
+    signature=blobs,
+)
+records = st.builds(m.Record, origins, blobs, st.lists(blobs, min_size=1, max_size=8).map(tuple))
+
+
+@st.composite
+def transfers(draw: st.DrawFn) -> m.Transfer:
+    """A chunk whose parts fit each other."""
+    start, to = sorted([draw(numbers), draw(numbers)])
+    origin, epoch = draw(origins), draw(numbers)
+    entries: tuple[tuple[bytes, int, int, bytes], ...] = ()
+    if start < to:
+        entry = st.tuples(blobs, st.integers(start + 1, to), st.integers(0, 1), blobs)
+        entries = tuple(draw(st.lists(entry, max_size=5)))
+    head = draw(st.none() | heads)
+    if head is not None:
+        base = head.base
+        head = Head(
+            origin, epoch, base, to, *(getattr(head, name) for name in Head.__slots__[4:])
+        )
+    return m.Transfer(origin, epoch, draw(st.booleans()), start, to, entries, head)
+
+
+adverts = st.builds(m.Advert, origins, versions, numbers, st.binary(max_size=8))
+messages = st.one_of(
+    st.builds(
+        m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers
+    ),
+    records,
+    st.builds(m.Heads, st.lists(adverts, max_size=5).map(tuple)),
+    st.builds(m.Want, origins, versions, st.booleans()),
+    st.builds(m.Stop, origins),
+    transfers(),
+    st.builds(m.Beat, numbers, numbers, numbers, roots),
+    st.builds(m.Reject, texts, texts),
+    st.builds(m.Unknown, st.integers(9, INT63)),
+)
