@@ -20,6 +20,7 @@ from clusters.base import Clock, Cluster
 from clusters.model import Endpoint, ServiceKey
 from clusters.work_queue import WorkQueue
 from crdt import ZERO, Change, Origin, Stamp
+from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
 from replicator.config import Config
@@ -32,6 +33,7 @@ from replicator.items import item_of
 from replicator.journal import Journal, OwnBatch
 from replicator.kinds import ENDPOINT
 from replicator.links import Links
+from replicator.messages import Record
 from replicator.ops.address import parse_address
 from replicator.ops.broadcast import Broadcast
 from replicator.ops.health import HealthServer
@@ -91,7 +93,6 @@ class Agent:
         self.equal_at: dict[int, float] = {}
         """Session number to the monotonic time its digest last equalled ours."""
         self.draining = False
-        self._served_at: dict[int, tuple[int, int]] = {}
         self._first_head = asyncio.Event()
         self.recorder = Recorder(journal, replica.remotes, clock)
         self.links = Links(replica, self.recorder, clock, rng, self.perform)
@@ -105,6 +106,7 @@ class Agent:
             else Importer(self.target, self.imports, self._view, self._deletable, clock)
         )
         self.views = Views(self)
+        self.gauges = Gauges(self)
         tls.on_change(self.use)
 
     @classmethod
@@ -349,8 +351,6 @@ class Agent:
 
     def own_snapshot(self) -> OriginSnapshot | None:
         """Our own published state, None before the first head."""
-        from replicator.messages import Record  # noqa: PLC0415
-
         own = self.replica.own
         if own.head is None:
             return None
@@ -399,37 +399,6 @@ class Agent:
                 cure = f"create the namespace {key.namespace}, or leave it: nothing is retried"
                 found.append({"code": "imports_waiting", "message": message, "cure": cure})
         return found
-
-    def exposition(self) -> bytes:
-        """The metrics, with the gauges read now."""
-        metrics, now = self.metrics, self.clock.monotonic()
-        for row in self.views.clusters():
-            cluster = row["cluster"]
-            metrics.expect_origin(cluster)
-            metrics.set("tombstones", row["tombstones"], origin=cluster)
-            metrics.set("origin_staleness_seconds", row["staleness_seconds"] or 0, origin=cluster)
-            metrics.set("head_age_seconds", row["head_age_seconds"] or 0, origin=cluster)
-            metrics.set_elements(cluster, "endpoint", row["elements"])
-        for session in self.replica.sessions.values():
-            metrics.expect_peer(session.cluster)
-            metrics.set("peer_rtt_seconds", session.rtt_ns * 1e-9, peer=session.cluster)
-            metrics.set("clock_skew_seconds", session.offset_ns * 1e-9, cluster=session.cluster)
-            self._count_bytes(session.number, session.cluster)
-        metrics.set("queue_depth", len(self.exports), queue="export")
-        metrics.set("queue_depth", len(self.imports), queue="import")
-        metrics.set("ready", float(self.ready()[0]))
-        metrics.absorb("source", self.source.health().counters)
-        del now
-        return metrics.exposition()
-
-    def _count_bytes(self, number: int, cluster: str) -> None:
-        link = self.links.link_of(number)
-        if link is None:
-            return
-        sent, received = self._served_at.get(number, (0, 0))
-        self._served_at[number] = (link.bytes_sent, link.bytes_received)
-        self.metrics.session_bytes(cluster, "sent", link.bytes_sent - sent)
-        self.metrics.session_bytes(cluster, "received", link.bytes_received - received)
 
 
 def _ignore(_: ServiceKey) -> None:

@@ -67,7 +67,7 @@ class Views:
         replica = self._agent.replica
         is_self = origin == replica.own.origin
         remote = replica.remotes.get(origin)
-        now, wall_ns = self._agent.clock.monotonic(), self._agent.clock.wall_ns()
+        wall_ns = self._agent.clock.wall_ns()
         info = None if index is None else index.cluster()
         age = 0.0 if is_self else self._agent.staleness(origin)
         source = None if remote is None else replica.sessions.get(remote.source or 0)
@@ -77,7 +77,6 @@ class Views:
         if head is not None:
             offset = source.offset_ns if source is not None and direct else 0
             head_age = round(max(0, wall_ns + offset - head.issued_at) * 1e-9, 3)
-        del now
         return {
             "cluster": origin.cluster,
             "shard": origin.shard,
@@ -302,7 +301,7 @@ class Views:
 
     def metrics(self) -> bytes:
         """See :class:`AgentViews`."""
-        return self._agent.exposition()
+        return self._agent.gauges.exposition()
 
 
 __all__ = ["State", "Views"]

@@ -48,8 +48,8 @@ class Importer:
         """Services that wait for their namespace, with the reason."""
         self.failing: dict[ServiceKey, str] = {}
         """Services whose last write was refused, with why."""
-        self.writes = 0
-        self.errors: dict[str, int] = {}
+        self._writes: dict[str, int] = {}
+        self._errors: dict[str, int] = {}
 
     async def run(self) -> None:
         """Write for ever; a service is never worked on twice at once."""
@@ -97,7 +97,7 @@ class Importer:
                 again, refused = again or error.retryable, error.message
                 self._count(key, change, error)
             else:
-                self.writes += 1
+                self._writes[change.op.value] = self._writes.get(change.op.value, 0) + 1
         if refused is None:
             self.failing.pop(key, None)
         else:
@@ -105,7 +105,7 @@ class Importer:
         return again
 
     def _count(self, key: ServiceKey, change: SliceChange, error: WriteError) -> None:
-        self.errors[error.code] = self.errors.get(error.code, 0) + 1
+        self._errors[error.code] = self._errors.get(error.code, 0) + 1
         _log.warning(
             "write_refused",
             service=str(key),
@@ -113,3 +113,11 @@ class Importer:
             object=change.name,
             why=str(error),
         )
+
+    def counters(self) -> dict[str, int]:
+        """Writes done and refused since the start, as metric series."""
+        done = {
+            f'materialize_writes_total{{operation="{op}"}}': n for op, n in self._writes.items()
+        }
+        refused = {f'materialize_errors_total{{reason="{r}"}}': n for r, n in self._errors.items()}
+        return {**done, **refused}
