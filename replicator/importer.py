@@ -20,6 +20,8 @@ from clusters.slices import SliceSettings, plan
 from clusters.work_queue import WorkQueue
 
 _WORKERS = 4
+_REFUSED_SECONDS = 600.0
+"""An object refused for good is not sent again, unchanged, for this long."""
 _log = structlog.get_logger()
 
 View = Callable[[ServiceKey], Mapping[str, list[Endpoint]]]
@@ -48,6 +50,7 @@ class Importer:
         """Services that wait for their namespace, with the reason."""
         self.failing: dict[ServiceKey, str] = {}
         """Services whose last write was refused, with why."""
+        self._refused: dict[tuple[str, str], tuple[SliceChange, str, float]] = {}
         self._writes: dict[str, int] = {}
         self._errors: dict[str, int] = {}
 
@@ -85,6 +88,10 @@ class Importer:
         refused = None
         self.waiting.pop(key, None)
         for change in changes:
+            known = self._refused_before(change)
+            if known is not None:
+                refused = known
+                continue
             try:
                 await self._cluster.apply(change)
             except NamespaceUnavailableError as error:
@@ -95,7 +102,7 @@ class Importer:
                 break
             except WriteError as error:
                 again, refused = again or error.retryable, error.message
-                self._count(key, change, error)
+                self._note(key, change, error)
             else:
                 self._writes[change.op.value] = self._writes.get(change.op.value, 0) + 1
         if refused is None:
@@ -104,7 +111,17 @@ class Importer:
             self.failing[key] = refused
         return again
 
-    def _count(self, key: ServiceKey, change: SliceChange, error: WriteError) -> None:
+    def _refused_before(self, change: SliceChange) -> str | None:
+        """Why this very object was refused for good a short while ago, None if it was not."""
+        found = self._refused.get((change.namespace, change.name))
+        if found is None or found[0] != change:
+            return None
+        return found[1] if self._clock.monotonic() < found[2] else None
+
+    def _note(self, key: ServiceKey, change: SliceChange, error: WriteError) -> None:
+        if not error.retryable:
+            until = self._clock.monotonic() + _REFUSED_SECONDS
+            self._refused[change.namespace, change.name] = (change, error.message, until)
         self._errors[error.code] = self._errors.get(error.code, 0) + 1
         _log.warning(
             "write_refused",
