@@ -1,44 +1,47 @@
 """A folder of manifests, kept in a :class:`~clusters.catalog.ServiceCatalog`.
 
-A file counts when it was closed after writing or renamed into place.  One that does not parse
-keeps its last good content and is counted, so a half-written file never removes anything;
-deleting the file removes.  The same object in two files is an error that names both; the first
-path in order keeps it.
+A file counts when it was closed after writing or renamed into place; while somebody writes to it,
+what it held before stays.  One that does not parse keeps its last good content and is counted, so
+a half-written file never removes anything; deleting the file removes, and so does deleting its
+folder.  What cannot be looked at (rights, I/O) is not gone.  The same object in two files is an
+error that names both; the first path in order keeps it.
 
-Hidden files are ignored, except that a hidden link that moved (how Kubernetes mounts are swapped)
-makes everything be looked at.  Pipes and devices are never opened.
+Hidden files and folders, and links to folders, are not followed, except that a hidden link that
+moved (how Kubernetes swaps a mounted volume) makes everything be looked at.  Pipes and devices are
+never opened.  Every few seconds everything is looked at again, in case an event was lost.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clusters.base import Clock
-from clusters.catalog import ServiceCatalog, Touched
-from clusters.errors import ManifestError
-from clusters.inotify import FolderEvent, Inotify
-from clusters.manifests import Reference, parse_manifests, reference
+from clusters.catalog import KINDS, ServiceCatalog, Touched
+from clusters.inotify import FolderEvent, Inotify, What
+from clusters.manifest_file import (
+    ManifestFile,
+    Outcome,
+    Signature,
+    counts,
+    is_absent,
+    read_manifests,
+    signature_of,
+)
+from clusters.manifests import Reference
 from clusters.model import Manifest
 
-ENDINGS = (".yaml", ".yml", ".json")
-_RESCAN_SECONDS = 10.0
-_POLL_SECONDS = 0.5
-_SIZE_LIMIT = 16 << 20
-
-
-class Signature(NamedTuple):
-    """What changes when a file is written or replaced."""
-
-    device: int
-    inode: int
-    size: int
-    modified_ns: int
+RESCAN_SECONDS = 10.0
+"""How often everything is looked at although nothing was reported."""
+POLL_SECONDS = 0.5
+"""The same without inotify, and for a missing folder."""
+GRACE_SECONDS = 0.02
+"""How long a file must be gone to be deleted: some editors put the old one away and write anew."""
 
 
 @dataclass(slots=True)
@@ -46,180 +49,410 @@ class _File:
     signature: Signature | None = None
     objects: dict[Reference, Manifest] = field(default_factory=dict)
     error: str | None = None
+    """What is wrong with the content; the objects are of an earlier one unless that was good."""
+    digest: bytes = b""
+    growing: Signature | None = None
+    """What it looked like when it might still have been written to."""
+    open_since: float | None = None
+    """Since when it is known to be open for writing."""
 
 
-class _Read(NamedTuple):
-    signature: Signature | None
-    """None when there is no such file."""
-    objects: dict[Reference, Manifest] | None
-    error: str | None
+class _Walk(NamedTuple):
+    """What there is below the root; a file that cannot be told about has no signature."""
+
+    found: dict[Path, Signature | None]
+    unreadable: dict[Path, str]
+    """Folders that could not be listed, and why."""
+    no_room: str | None
+    """Why not everything could be watched."""
 
 
-def _signature(path: Path) -> Signature | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return Signature(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def counts(path: Path) -> bool:
-    """Whether a path is, by its name, a manifest file."""
-    return path.suffix in ENDINGS and not path.name.startswith(".")
-
-
-def read_objects(path: Path) -> _Read:
-    """Read and parse one file; what is wrong with it becomes ``error``."""
-    signature = _signature(path)
-    if signature is None:
-        return _Read(None, None, None)
-    if signature.size > _SIZE_LIMIT:
-        return _Read(signature, None, f"{path} is larger than {_SIZE_LIMIT} bytes; split the file")
-    try:
-        objects: dict[Reference, Manifest] = {}
-        for located in parse_manifests(path.read_bytes(), str(path)):
-            objects[reference(located.manifest)] = located.manifest
-    except (ManifestError, OSError) as error:
-        return _Read(signature, None, str(error))
-    return _Read(signature, objects, None)
-
-
-def files_below(root: Path) -> Iterator[Path]:
-    """Manifest files below ``root``, hidden folders left out, in order."""
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(folder) / name
-            if counts(path):
-                yield path
-
-
-def folders_below(root: Path) -> Iterator[Path]:
-    """``root`` and the folders below it that are not hidden."""
-    for folder, folders, _ in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield Path(folder)
+Belongs = Callable[[Path, Manifest | None], bool]
+"""Whether an object, or (None) whatever is wrong, in that file is any business of ours."""
 
 
 class Folder:
     """Follows one folder; answers through its catalog."""
 
     def __init__(
-        self, root: Path, catalog: ServiceCatalog, clock: Clock, *, keep_last_good: bool
+        self,
+        root: Path,
+        catalog: ServiceCatalog,
+        clock: Clock,
+        announce: Callable[[Touched], None],
+        *,
+        belongs: Belongs | None = None,
+        watcher: Callable[[], Inotify] = Inotify,
     ) -> None:
-        """``keep_last_good`` False makes an unreadable file count as deleted (our own output)."""
+        """``announce`` is told of every change of the catalog.
+
+        ``belongs`` restricts the folder to what we wrote into it: the rest is ignored, a broken
+        file counts as deleted, and the folder is made when it is missing.  ``watcher`` may raise
+        OSError where there is no inotify.
+        """
         self.root = root
         self.catalog = catalog
-        self._clock = clock
-        self._keep_last_good = keep_last_good
-        self._files: dict[Path, _File] = {}
-        self._holders: dict[Reference, set[Path]] = {}
         self.synced = asyncio.Event()
-        self.error: str | None = None
+        """Set once everything was looked at."""
         self.file_errors = 0
         """How often a file could not be taken, since the start."""
+        self._clock = clock
+        self._announce = announce
+        self._belongs = belongs
+        self._watcher = watcher
+        self._files: dict[Path, _File] = {}
+        self._holders: dict[Reference, set[Path]] = {}
+        self._doubled: set[Reference] = set()
+        self._unreadable: dict[Path, str] = {}
+        self._open: dict[Path, int] = {}
+        self._seen = 0
+        self._events: list[FolderEvent] = []
+        self._inotify: Inotify | None = None
+        self._missing: str | None = None
+        self._unwatched: str | None = None
+        self._last_event: float | None = None
+        self._lock = asyncio.Lock()
+
+    # ---- answers -------------------------------------------------------------------------------
 
     @property
     def present_error(self) -> str | None:
-        """What is wrong with the folder or one of its files now, None when all is well."""
-        if self.error is not None:
-            return self.error
-        broken = next((f.error for _, f in sorted(self._files.items()) if f.error), None)
-        return broken or self._twice()
+        """What is wrong with the folder or its files now, None when all is well."""
+        problems = list(self._problems())
+        if not problems:
+            return None
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        # A file's name may be no text at all.
+        return problems[0].encode("utf-8", "backslashreplace").decode() + more
 
-    def _twice(self) -> str | None:
-        for named, holders in sorted(self._holders.items()):
-            if len(holders) > 1:
-                names = " and ".join(str(holder) for holder in sorted(holders))
-                return f"{named} is in {names}; the first counts: remove it from the others"
+    def _problems(self) -> Iterator[str]:
+        if self._missing is not None:
+            yield self._missing
+        yield from self._unreadable.values()
+        for path in sorted(self._files):
+            yield from self._file_problems(path, self._files[path])
+        for named in sorted(self._doubled):
+            names = " and ".join(str(holder) for holder in sorted(self._holders[named]))
+            yield f"{named} is in {names}; the first counts: remove it from the others"
+        if self._unwatched is not None:
+            yield f"{self._unwatched}; looking every {POLL_SECONDS} s: raise fs.inotify limits"
+
+    def _file_problems(self, path: Path, file: _File) -> Iterator[str]:
+        if file.error is not None:
+            yield file.error
+        if file.open_since is not None:
+            seconds = self._clock.monotonic() - file.open_since
+            if seconds >= RESCAN_SECONDS:
+                yield f"{path} is open for writing for {seconds:.0f} s; it counts once it is closed"
+
+    @property
+    def last_event_age(self) -> float | None:
+        """Seconds since the folder was last seen to change; None before the first look."""
+        return None if self._last_event is None else self._clock.monotonic() - self._last_event
+
+    # ---- following -----------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Follow the folder until cancelled; waits for it while it is missing."""
+        while True:
+            await self._wait_for_root()
+            with self._watches():
+                await self._look_at_all()
+                self.synced.set()
+                while await asyncio.to_thread(self._why_missing) is None:
+                    await self._next_change()
+                await self._look_at_all()
+
+    async def reload(self, path: Path) -> None:
+        """Take what is in one file now, which we have put in place ourselves."""
+        await self._load(path, settled=True, ours=True)
+
+    async def _wait_for_root(self) -> None:
+        while (missing := await asyncio.to_thread(self._why_missing)) is not None:
+            self._missing = missing
+            await self._clock.sleep(POLL_SECONDS)
+        self._missing = None
+
+    def _why_missing(self) -> str | None:
+        try:
+            if self._belongs is not None:
+                self.root.mkdir(parents=True, exist_ok=True)
+            os.stat(f"{self.root}/.")  # noqa: PTH116 - a Path would lose the dot: is it a folder?
+        except FileNotFoundError:
+            return f"the folder {self.root} does not exist; create it"
+        except (FileExistsError, NotADirectoryError):
+            return f"{self.root} is not a folder; put one in its place"
+        except OSError as error:
+            return f"cannot look into {self.root}: {error.strerror}; let the agent read it"
         return None
 
-    async def scan(self) -> list[Touched]:
+    @contextlib.contextmanager
+    def _watches(self) -> Iterator[None]:
+        """Events for as long as this lasts, where the system has any."""
+        self._unwatched = None
+        try:
+            self._inotify = self._watcher()
+        except OSError as error:
+            self._unwatched = error.strerror or str(error)
+        try:
+            yield
+        finally:
+            self._stop_watching()
+
+    def _stop_watching(self) -> None:
+        self._drain()
+        if self._inotify is not None:
+            self._inotify.close()
+        self._inotify = None
+        self._open.clear()
+
+    def _drain(self) -> None:
+        """Take the events there are; from now on it is known which files are being written."""
+        if self._inotify is None:
+            return
+        for event in self._inotify.take():
+            self._events.append(event)
+            self._seen += 1
+            if event.what in {What.MADE, What.WRITING}:
+                if counts(event.path):
+                    self._open[event.path] = self._seen
+            elif event.what is What.SETTLED:
+                self._open.pop(event.path, None)
+            elif event.what is What.LOST:
+                self._open.clear()
+
+    async def _next_change(self) -> None:
+        """Wait for the next change, or for the next look in any case, and follow it."""
+        self._drain()
+        if not self._events:
+            await self._pause()
+            self._drain()
+        events, self._events = self._events, []
+        if not events or any(self._concerns_all(event) for event in events):
+            await self._look_at_all()
+        gone = []
+        for path, what in {event.path: event.what for event in events}.items():
+            if not counts(path) or what not in {What.MADE, What.SETTLED}:
+                continue
+            link = what is What.MADE and await asyncio.to_thread(_is_link, path)
+            if link:
+                self._open.pop(path, None)
+            if not await self._load(path, settled=link or what is What.SETTLED):
+                gone.append(path)
+        await self._forget(gone)
+
+    async def _pause(self) -> None:
+        seconds = POLL_SECONDS if self._inotify is None else RESCAN_SECONDS
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._clock.sleep(seconds))]
+        if self._inotify is not None:
+            waits.append(asyncio.ensure_future(self._inotify.ready.wait()))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    @staticmethod
+    def _concerns_all(event: FolderEvent) -> bool:
+        return event.what in {What.FOLDER, What.LOST} or event.path.name.startswith("..")
+
+    # ---- looking at all ------------------------------------------------------------------------
+
+    async def _look_at_all(self) -> None:
         """Look at every file; those that look as before are not read again."""
-        found = await asyncio.to_thread(self._signatures)
-        touched: list[Touched] = []
-        for path in sorted({*self._files, *found}):
+        walk = await asyncio.to_thread(self._walk, self._inotify)
+        if walk.no_room is not None:
+            self._stop_watching()
+            self._unwatched = walk.no_room
+        self._unreadable = walk.unreadable
+        gone = [path for path in sorted(self._files.keys() - walk.found) if self._is_gone(path)]
+        for path, signature in sorted(walk.found.items()):
             known = self._files.get(path)
-            if known is None or known.signature != found.get(path):
-                touched += await self.load(path)
-        return touched
+            if known is None or signature is None or known.signature != signature:
+                await self._load(path, settled=False)
+        await self._forget(gone)
 
-    def _signatures(self) -> dict[Path, Signature | None]:
-        return {path: _signature(path) for path in files_below(self.root)}
+    def _is_gone(self, path: Path) -> bool:
+        return not any(folder in path.parents for folder in self._unreadable)
 
-    async def load(self, path: Path) -> list[Touched]:
-        """Read one file (or find it gone) and follow."""
-        read = await asyncio.to_thread(read_objects, path)
-        file = self._files.setdefault(path, _File())
+    def _walk(self, inotify: Inotify | None) -> _Walk:
+        """Everything below the root; each folder is watched before it is listed."""
+        walk = _Walk({}, {}, None)
+        numbers: set[int | None] = set()
+        folders = [self.root]
+        try:
+            if inotify is not None and self.root.name:
+                numbers.add(inotify.watch(self.root.parent, only=self.root.name))
+            while folders:
+                folder = folders.pop()
+                if inotify is not None:
+                    numbers.add(inotify.watch(folder))
+                folders += _list(folder, walk)
+        except OSError as error:
+            return self._walk(None)._replace(no_room=error.strerror or str(error))
+        if inotify is not None:
+            inotify.keep(numbers)
+        return walk
+
+    # ---- taking in -----------------------------------------------------------------------------
+
+    async def _forget(self, gone: Iterable[Path]) -> None:
+        """Delete what these files held, unless they are there again; after what came was taken."""
+        known = [path for path in gone if path in self._files]
+        if known:
+            await self._clock.sleep(GRACE_SECONDS)
+        for path in known:
+            await self._load(path, settled=False, final=True)
+
+    async def _load(
+        self, path: Path, *, settled: bool, ours: bool = False, final: bool = False
+    ) -> bool:
+        """Read one file and follow, unless it is being written to; returns whether it is there.
+
+        ``settled`` says that an event told of its end, otherwise the kernel is asked; ``ours`` that
+        it was us who put it there.  Only with one of ``ours`` and ``final`` a missing file is
+        forgotten.
+        """
+        async with self._lock:
+            self._drain()
+            if ours:
+                self._open.pop(path, None)
+            opened = self._open.get(path)
+            if settled and opened is not None:
+                return True
+            known = self._files.get(path, _File())
+            read = await asyncio.to_thread(
+                read_manifests, path, known.digest, ask_writers=not settled
+            )
+            self._drain()
+            if read.outcome is Outcome.ABSENT:
+                if ours or final:
+                    self._exchange(path, self._files.pop(path, known), {})
+                return False
+            if self._open.get(path, opened) != opened:
+                return True  # Written to since; its end will be told.
+            self._files[path] = known
+            if settled or not self._may_grow(path, known, read):
+                self._open.pop(path, None)
+                self._took(path, known, read)
+            return True
+
+    def _may_grow(self, path: Path, file: _File, read: ManifestFile) -> bool:
+        """Whether the file is, or could be, half written; it is then looked at again."""
+        if read.outcome is Outcome.OPEN:
+            if file.open_since is None:
+                file.open_since = self._clock.monotonic()
+            return True
+        polling = self._inotify is None and self.synced.is_set()
+        doubtful = not read.certainly_closed and (polling or path in self._open)
+        if doubtful and file.growing != read.signature:
+            file.growing = read.signature
+            return True
+        return False
+
+    def _took(self, path: Path, file: _File, read: ManifestFile) -> None:
+        """Follow what a file was found to hold."""
+        self._last_event = self._clock.monotonic()
+        file.growing = file.open_since = None
+        known = file.signature, file.error
         file.signature = read.signature
-        if read.error is not None:
-            file.error = read.error
+        if read.outcome is Outcome.SAME:
+            return
+        file.digest, file.error = read.digest, read.error
+        if read.outcome is Outcome.GOOD:
+            objects, file.error = self._objects(path, read)
+            self._exchange(path, file, objects)
+        elif self._belongs is not None:
+            if not self._belongs(path, None):
+                file.error = None
+            if read.outcome is Outcome.BROKEN:
+                self._exchange(path, file, {})
+        if file.error is not None and known != (file.signature, file.error):
             self.file_errors += 1
-            return [] if self._keep_last_good else self._take(path, file, {})
-        file.error = None
-        touched = self._take(path, file, read.objects or {})
-        if read.signature is None:
-            del self._files[path]
-        return touched
 
-    def _take(self, path: Path, file: _File, objects: dict[Reference, Manifest]) -> list[Touched]:
+    def _objects(
+        self, path: Path, read: ManifestFile
+    ) -> tuple[dict[Reference, Manifest], str | None]:
+        """The objects to take from a file, and what is wrong with it nevertheless."""
+        objects: dict[Reference, Manifest] = {}
+        error = None
+        for named, located in read.objects:
+            manifest = located.manifest
+            if not _is_known(manifest):
+                continue
+            if self._belongs is not None and not self._belongs(path, manifest):
+                continue
+            if named in objects:
+                error = f"{located.place}: {named} for the second time; the last counts: keep one"
+            objects[named] = _unversioned(manifest)
+        return objects, error
+
+    def _exchange(self, path: Path, file: _File, objects: dict[Reference, Manifest]) -> None:
         before, file.objects = file.objects, objects
-        touched: list[Touched] = []
         for named in sorted({*before, *objects}):
             holders = self._holders.setdefault(named, set())
             (holders.add if named in objects else holders.discard)(path)
+            (self._doubled.add if len(holders) > 1 else self._doubled.discard)(named)
             if holders:
-                manifest = self._files[min(holders)].objects[named]
-                touched.append(self.catalog.upsert(manifest))
+                first = min(holders)
+                held = objects if first == path else self._files[first].objects
+                self._announce(self.catalog.upsert(held[named]))
             else:
                 del self._holders[named]
-                touched.append(self.catalog.delete(before[named]))
-        return touched
+                self._announce(self.catalog.delete(before[named]))
 
-    async def wait_for_root(self) -> None:
-        """Return once the folder exists; until then say so in :attr:`error`."""
-        while not self.root.is_dir():
-            self.error = f"the folder {self.root} does not exist; create it"
-            await self._clock.sleep(_POLL_SECONDS)
-        self.error = None
 
-    async def changes(self, inotify: Inotify | None) -> list[Touched]:
-        """Wait for the next change and follow it; the periodic rescan is the backstop."""
-        if inotify is None:
-            await self._clock.sleep(_POLL_SECONDS)
-            return await self.scan()
-        waiting = asyncio.ensure_future(inotify.events())
-        pause = asyncio.ensure_future(self._clock.sleep(_RESCAN_SECONDS))
-        try:
-            await asyncio.wait({waiting, pause}, return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                return await self.scan()
-            return await self._follow(waiting.result(), inotify)
-        finally:
-            waiting.cancel()
-            pause.cancel()
+def _list(folder: Path, walk: _Walk) -> list[Path]:
+    """Note the files of one folder; returns the folders in it."""
+    inner: list[Path] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                path = folder / entry.name
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    inner.append(path)
+                elif counts(path):
+                    _look(path, walk)
+    except OSError as error:
+        if not is_absent(error):
+            text = f"cannot look into {folder}: {error.strerror}; let the agent read it"
+            walk.unreadable[folder] = text
+    return inner
 
-    async def _follow(self, events: list[FolderEvent], inotify: Inotify) -> list[Touched]:
-        touched: list[Touched] = []
-        everything = False
-        for event in dict.fromkeys(events):
-            if event.folder or event.path.name.startswith(".."):
-                everything = True
-            elif counts(event.path) and (event.settled or self._is_link(event.path)):
-                touched += await self.load(event.path)
-        if everything:
-            for folder in folders_below(self.root):
-                inotify.watch(folder)
-            touched += await self.scan()
-        return touched
 
-    @staticmethod
-    def _is_link(path: Path) -> bool:
-        """A link is whole once it is there; a new file is whole once it was closed."""
-        try:
-            found = path.lstat()
-        except OSError:
-            return False
-        return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
+def _look(path: Path, walk: _Walk) -> None:
+    try:
+        signature = signature_of(path.stat())
+    except OSError as error:
+        if not is_absent(error):
+            walk.found[path] = None
+    else:
+        if signature is not None:
+            walk.found[path] = signature
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink() or path.stat().st_nlink > 1
+    except OSError:
+        return False
+
+
+def _is_known(manifest: Manifest) -> bool:
+    """Whether the catalog reads such objects; of the others it may be told by any number of files.
+
+    Two groups may use one kind (a Service of Knative is none of ours), so the group counts too.
+    """
+    version = manifest.get("apiVersion")
+    group = KINDS.get(manifest["kind"])
+    return group is not None and (version is None or str(version).startswith(group))
+
+
+def _unversioned(manifest: Manifest) -> Manifest:
+    """Without uid and version: a dump that was edited by hand still carries those of the server."""
+    metadata = dict(manifest["metadata"])
+    for name in ("resourceVersion", "uid"):
+        metadata.pop(name, None)
+    return {**manifest, "metadata": metadata}

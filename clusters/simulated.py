@@ -2,7 +2,8 @@
 
 For demonstrations, benchmarks and tests.  Changes come one by one at their own times, drawn from
 the seed: endpoints appear, go, and change their readiness.  What is written to it is kept in
-memory and refused as an API server would.
+memory and refused as an API server would; :meth:`SimulatedCluster.put` and
+:meth:`SimulatedCluster.remove` stand for its users.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import random
 import uuid
 from bisect import insort
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 
 from clusters.base import Clock, ClusterHealth, KeySink, ResourceHealth
-from clusters.catalog import ServiceCatalog
-from clusters.errors import WriteError
-from clusters.manifests import reference
+from clusters.catalog import ServiceCatalog, Touched
+from clusters.errors import ManifestError, WriteError
+from clusters.manifests import Reference, reference
 from clusters.model import (
     ChangeOp,
     Endpoint,
@@ -29,6 +31,7 @@ from clusters.model import (
     SliceChange,
 )
 from clusters.settings import ExportMode, NamespaceFilter
+from clusters.slice_names import is_ours
 
 _NAMES = (
     *("cart", "ledger", "search", "gateway", "stock"),
@@ -37,12 +40,20 @@ _NAMES = (
 _NAMESPACES = ("shop", "bank", "core")
 _MOST_ENDPOINTS, _MOST_PORTS = 1000, 100
 _MOST_AT_ONCE = 200
+"""Changes without letting others run, and changes made up for after a pause."""
 _EXPORTED = ExportedService()
 _PORTS = ((Port("http", 8080),), (Port("grpc", 9090), Port("metrics", 9100)))
+_ADDRESSES = 1 << 24
+_APPEARS, _GOES = 0.25, 0.5
+_IDLE_SECONDS = 3600.0
 
 
 def _numeric(endpoint: Endpoint) -> int:
     return int(ipaddress.IPv4Address(endpoint.address))
+
+
+def _ignore(_: ServiceKey) -> None:
+    """A sink while nobody listens."""
 
 
 class SimulatedCluster:
@@ -68,19 +79,23 @@ class SimulatedCluster:
         self._churn = churn
         self._duration = duration
         self._rng = random.Random(f"{seed}/{cluster}")  # noqa: S311 - a simulation
-        self._network = self._rng.getrandbits(8)
-        self._next_address = 0
+        self._next_address = self._rng.getrandbits(8) << 16
+        self._used: set[str] = set()
         self._keys = [self._key(number) for number in range(services)]
         self._endpoints: dict[ServiceKey, list[Endpoint]] = {
-            key: [self._fresh(key) for _ in range(endpoints)] for key in self._keys
+            key: sorted((self._fresh(key) for _ in range(endpoints)), key=_numeric)
+            for key in self._keys
         }
         self._size = endpoints
         self.changes_made = 0
-        self._written: dict[tuple[str, str], Manifest] = {}
+        self._stored: dict[Reference, Manifest] = {}
+        self._versions = 0
         self._catalog = ServiceCatalog(
             cluster=cluster, export=ExportMode.ALL, namespaces=NamespaceFilter()
         )
-        self._owned_sink: KeySink | None = None
+        self._local_sink: KeySink = _ignore
+        self._owned_sink: KeySink = _ignore
+        self._last_event = clock.monotonic()
         self.refuse: Callable[[SliceChange], WriteError | None] = lambda _: None
         """For tests: what to refuse, and how."""
 
@@ -92,30 +107,39 @@ class SimulatedCluster:
         return ServiceKey(namespace, f"{name}-{suffix}" if suffix else name)
 
     def _fresh(self, key: ServiceKey) -> Endpoint:
-        number = self._next_address
-        self._next_address += 1
-        base = (10 << 24) + (self._network << 16)
-        address = ipaddress.IPv4Address(base + 0x01 + number % 0xFFFE)
+        """A new endpoint at an address of 10.0.0.0/8 that nobody has."""
+        while True:
+            number = self._next_address
+            self._next_address = (number + 1) % _ADDRESSES
+            address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+            if number & 255 not in {0, 255} and address not in self._used:
+                break
+        self._used.add(address)
         ports = _PORTS[len(key.name) % len(_PORTS)]
-        return Endpoint(str(address), ports, zone="zone-a", node=f"n-{number % 7}", pod=key.name)
+        pod = f"{key.name}-{number:06x}"
+        return Endpoint(address, ports, zone="zone-a", node=f"n-{number % 7}", pod=pod)
 
     # ---- watching ------------------------------------------------------------------------------
 
     async def run(self, local: KeySink, owned: KeySink) -> None:
         """See :class:`clusters.base.Cluster`; makes the changes."""
-        self._owned_sink = owned
-        began = due = self._clock.monotonic()
-        behind = 0
+        self._local_sink, self._owned_sink = local, owned
+        if self._churn > 0 and self._keys:
+            await self._change_until_over(local)
         while True:
-            over = 0 < self._duration < self._clock.monotonic() - began
-            if self._churn <= 0 or not self._keys or over:
-                await self._clock.sleep(3600.0)
-                continue
+            await self._clock.sleep(_IDLE_SECONDS)
+
+    async def _change_until_over(self, local: KeySink) -> None:
+        began = due = self._clock.monotonic()
+        at_once = 0
+        while True:
             due += self._rng.expovariate(self._churn)
+            if 0 < self._duration < due - began:
+                return
             now = self._clock.monotonic()
-            behind += 1
-            if due > now or behind >= _MOST_AT_ONCE:
-                behind = 0
+            at_once += 1
+            if due > now or at_once >= _MOST_AT_ONCE:
+                at_once = 0
                 await self._clock.sleep(max(0.0, due - now))
                 due = max(due, self._clock.monotonic() - _MOST_AT_ONCE / self._churn)
             local(self.step())
@@ -125,24 +149,16 @@ class SimulatedCluster:
         key = self._rng.choice(self._keys)
         endpoints = self._endpoints[key]
         self.changes_made += 1
+        self._last_event = self._clock.monotonic()
         at = self._rng.randrange(len(endpoints)) if endpoints else 0
         dice = self._rng.random()
-        if not endpoints or (dice < 0.25 and len(endpoints) <= self._size):  # noqa: PLR2004
+        if not endpoints or (dice < _APPEARS and len(endpoints) <= self._size):
             insort(endpoints, self._fresh(key), key=_numeric)
-        elif dice < 0.5 and len(endpoints) > 1:  # noqa: PLR2004
-            endpoints.pop(at)
+        elif dice < _GOES and len(endpoints) > 1:
+            self._used.discard(endpoints.pop(at).address)
         else:
-            old = endpoints[at]
-            ready = not old.ready
-            endpoints[at] = Endpoint(
-                old.address,
-                old.ports,
-                ready=ready,
-                serving=ready,
-                zone=old.zone,
-                node=old.node,
-                pod=old.pod,
-            )
+            ready = not endpoints[at].ready
+            endpoints[at] = replace(endpoints[at], ready=ready, serving=ready)
         return key
 
     async def wait_synced(self) -> None:
@@ -157,12 +173,12 @@ class SimulatedCluster:
 
     def services(self) -> frozenset[ServiceKey]:
         """See :class:`clusters.base.Cluster`."""
-        return frozenset(self._keys)
+        return frozenset(self._keys) | self._catalog.services()
 
     def local(self, key: ServiceKey) -> LocalService:
-        """See :class:`clusters.base.Cluster`."""
+        """See :class:`clusters.base.Cluster`; a generated service is what was generated."""
         if key not in self._endpoints:
-            return LocalService(key)
+            return self._catalog.local(key)
         return LocalService(key, tuple(self._endpoints[key]), _EXPORTED)
 
     def owned_services(self) -> frozenset[ServiceKey]:
@@ -173,41 +189,107 @@ class SimulatedCluster:
         """See :class:`clusters.base.Cluster`."""
         return self._catalog.owned(key)
 
+    def stored(self, kind: str) -> list[Manifest]:
+        """All objects of a kind, whoever wrote them; generated endpoints have none."""
+        return [manifest for named, manifest in self._stored.items() if named.kind == kind]
+
     def health(self) -> ClusterHealth:
         """See :class:`clusters.base.Cluster`."""
+        age = self._clock.monotonic() - self._last_event
         counters = {"simulated_changes_total": self.changes_made}
-        return ClusterHealth((ResourceHealth("simulated", synced=True),), counters)
+        return ClusterHealth(
+            (ResourceHealth("simulated", synced=True, last_event_age=age),), counters
+        )
 
     # ---- writing -------------------------------------------------------------------------------
 
+    def put(self, manifest: Manifest) -> None:
+        """Create or replace an object as a user of the cluster; raises ManifestError."""
+        self._store(reference(manifest), manifest)
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object as a user of the cluster; one that is gone is no error."""
+        self._drop(Reference(kind, namespace, name))
+
     async def apply(self, change: SliceChange) -> None:
         """See :class:`clusters.base.Cluster`."""
-        refusal = self.refuse(change) or self._validate(change)
+        named = _named(change)
+        refusal = self.refuse(change) or self._validate(change, named)
         if refusal is not None:
             raise refusal
-        name = (change.namespace, change.name)
-        held = self._written.get(name)
+        held = self._stored.get(named)
         if change.op is ChangeOp.DELETE:
-            if held is None:
-                return
-            touched = self._catalog.delete(self._written.pop(name))
-        else:
-            self._written[name] = change.manifest
-            touched = self._catalog.upsert(change.manifest)
-        for key in sorted(touched.owned):
-            if self._owned_sink is not None:
-                self._owned_sink(key)
+            if held is not None and is_ours(held) and _is_same(held, change.manifest, "uid"):
+                self._drop(named)
+        elif change.op is ChangeOp.UPDATE or held is None:
+            self._store(named, change.manifest)
 
-    def _validate(self, change: SliceChange) -> WriteError | None:
+    def _store(self, named: Reference, manifest: Manifest) -> None:
+        held = self._stored.get(named)
+        self._versions += 1
+        uid = f"uid-{self._versions}" if held is None else held["metadata"]["uid"]
+        metadata = {
+            **manifest["metadata"],
+            "uid": uid,
+            "resourceVersion": str(self._versions),
+        }
+        stored = {**manifest, "metadata": metadata}
+        self._stored[named] = stored
+        self._announce(self._catalog.upsert(stored))
+
+    def _drop(self, named: Reference) -> None:
+        held = self._stored.pop(named, None)
+        if held is not None:
+            self._announce(self._catalog.delete(held))
+
+    def _announce(self, touched: Touched) -> None:
+        self._last_event = self._clock.monotonic()
+        for key in sorted(touched.local):
+            self._local_sink(key)
+        for key in sorted(touched.owned):
+            self._owned_sink(key)
+
+    def _validate(self, change: SliceChange, named: Reference) -> WriteError | None:
+        held = self._stored.get(named)
         if change.op is ChangeOp.DELETE:
             return None
-        named = reference(change.manifest)
-        held = self._written.get((change.namespace, change.name))
-        manifest = change.manifest
-        if held is not None and held.get("addressType") != manifest.get("addressType"):
-            return WriteError(f"{named}: addressType is immutable", retryable=False)
-        if len(manifest.get("endpoints") or ()) > _MOST_ENDPOINTS:
-            return WriteError(f"{named}: more than {_MOST_ENDPOINTS} endpoints", retryable=False)
-        if len(manifest.get("ports") or ()) > _MOST_PORTS:
-            return WriteError(f"{named}: more than {_MOST_PORTS} ports", retryable=False)
+        if held is not None and not is_ours(held):
+            message = f"{named} exists and is not ours"
+            cure = "delete or rename that object"
+            return WriteError(message, cure=cure, code="name_taken", retryable=False)
+        if change.op is ChangeOp.UPDATE and (
+            held is None
+            or not _is_same(held, change.manifest, "uid")
+            or not _is_same(held, change.manifest, "resourceVersion")
+        ):
+            message = f"{named} is not what it was when this was planned"
+            cure = "it is planned anew by itself"
+            return WriteError(message, cure=cure, code="conflict", retryable=True)
+        fault = _fault(change.manifest, held)
+        if fault is not None:
+            return WriteError(f"{named}: {fault}", code="invalid", retryable=False)
         return None
+
+
+def _named(change: SliceChange) -> Reference:
+    try:
+        return reference(change.manifest)
+    except ManifestError as error:
+        raise WriteError(error.message, code="invalid", retryable=False) from error
+
+
+def _is_same(held: Manifest, wanted: Manifest, name: str) -> bool:
+    """Whether a condition on uid or version holds; one that is not stated always does."""
+    stated = wanted["metadata"].get(name)
+    return stated is None or stated == held["metadata"][name]
+
+
+def _fault(manifest: Manifest, held: Manifest | None) -> str | None:
+    """What an API server would say against an EndpointSlice."""
+    if held is not None and held.get("addressType") != manifest.get("addressType"):
+        return "addressType is immutable"
+    if len(manifest.get("endpoints") or ()) > _MOST_ENDPOINTS:
+        return f"more than {_MOST_ENDPOINTS} endpoints"
+    if len(manifest.get("ports") or ()) > _MOST_PORTS:
+        return f"more than {_MOST_PORTS} ports"
+    return None

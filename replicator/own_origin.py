@@ -160,6 +160,8 @@ class OwnOrigin:
         for element, old in before.items():
             entry, new = self.elements.entry(element), self.elements.get(element)
             values = (None if old is None else old[1], None if new is None else new[1])
+            if values[0] == values[1]:
+                continue  # came and went within the batch, or went and came back
             stamp = self.elements.version.stamp if entry is None else entry[1]
             changes.append(Change(element, *values, stamp))
         self.index.apply(changes)

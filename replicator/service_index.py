@@ -88,10 +88,10 @@ class ServiceIndex:
         rows = []
         for element in sorted(self._endpoints.get(key, ())):
             found = self._set.get(element)
-            if found is not None:
-                endpoint = projection.endpoint_of(element, found[1])
-                if projection.may_be_visible(endpoint):
-                    rows.append((found[0], endpoint))
+            assert found is not None  # noqa: S101 - the same commits move both
+            endpoint = projection.endpoint_of(element, found[1])
+            if projection.may_be_visible(endpoint):
+                rows.append((found[0], endpoint))
         return rows
 
     def cluster(self) -> projection.ClusterInfo | None:

@@ -56,6 +56,13 @@ class Supply:
         """The session to take from only when there is no other, or None."""
         return self.shunned if now < self.shunned_until else None
 
+    def forgiven(self, now: float) -> bool:
+        """Whether somebody has been shunned for long enough; said once."""
+        if self.shunned is None or now < self.shunned_until:
+            return False
+        self.shunned = None
+        return True
+
     def progressed(self, now: float) -> None:
         """The source brought a chunk that continues, or a later issue time."""
         self.progress_at = now

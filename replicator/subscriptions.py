@@ -95,11 +95,12 @@ class Subscriptions:
         return effects
 
     def watch(self, now: float) -> list[Effect]:
-        """Replace sources that have stalled; choose one where there is none."""
+        """Replace sources that have stalled; choose one where there is none or a better one."""
         effects: list[Effect] = []
         for origin, remote in sorted(self._remotes.items()):
-            if remote.source is None:
+            if remote.supply.forgiven(now) or remote.source is None:
                 effects += self.assign(remote, now)
+            if remote.source is None:
                 continue
             behind = remote.version < remote.supply.highest and ahead(
                 remote.version, self._candidates(origin), remote.source

@@ -1,7 +1,8 @@
-"""Five regions and the round-trip times between them.
+"""Five regions of a public cloud and the round-trip times between them.
 
-Milliseconds, rounded from public inter-region latency tables of a large cloud; light alone needs
-about two thirds of them.
+Milliseconds, rounded from published inter-region latency tables of Amazon Web Services, whose names
+of regions these are; light in fibre alone needs about two thirds of them.  Constants, not
+measurements of this machine: the relay imposes them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ _ROUND_TRIPS_MS = {
 
 
 def one_way_ms(a: str, b: str) -> float:
-    """One-way delay between two regions: half the round trip."""
+    """One-way delay between two regions: half the round trip.
+
+    Raises :class:`KeyError` for a region that is not one of :data:`REGIONS`.
+    """
     if a == b:
         return 0.0
-    return _ROUND_TRIPS_MS.get((a, b), _ROUND_TRIPS_MS.get((b, a), 0)) / 2
+    pair = (a, b) if (a, b) in _ROUND_TRIPS_MS else (b, a)
+    return _ROUND_TRIPS_MS[pair] / 2

@@ -1,22 +1,130 @@
 """A relay that hands bytes on later: the same bytes, in order, after the pair's one-way delay.
 
-One listening port per ordered pair of regions.  While a region is cut off nothing passes, in either
-direction, on links old and new; what was on its way arrives after the heal, as TCP's retransmission
-would have it.  What may be under way per direction is bounded, so back-pressure passes through.
+One listening port per ordered pair of regions.  What may be under way in one direction is bounded,
+so back-pressure passes through; each side's end of stream passes like its bytes.  Setting up a
+connection costs the round trip that TCP's handshake would cost.
+
+A cut is a black hole: what arrives is lost, what was under way too, and new dials get no answer.
+Nobody is told.  With the heal the connections that lost bytes die, as both ends of them would have
+found out by then or must find out now; a stream with a gap is never carried on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from clusters.base import Clock
 
-_CHUNK = 64 * 1024
-_UNDER_WAY = 256
-"""Chunks on their way per direction of a connection."""
+CHUNK = 64 * 1024
+_RESET = struct.pack("ii", 1, 0)
+"""``SO_LINGER`` that makes a close say reset instead of end of stream."""
+UNDER_WAY = 4 * 1024 * 1024
+"""Bytes under way per direction of a connection: 30 MB/s on the longest link."""
 
-_Stream = asyncio.Queue[tuple[float, bytes]]
+
+class Sink(Protocol):
+    """The side of a stream that bytes are written to; :class:`asyncio.StreamWriter` is one."""
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes."""
+        ...
+
+    def write_eof(self) -> None:
+        """Say that nothing follows."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until more may be written."""
+        ...
+
+
+class Lane:
+    """One direction of one connection."""
+
+    def __init__(self, delay: float, clock: Clock, *, limit: int = UNDER_WAY) -> None:
+        """Bytes take ``delay`` seconds; about ``limit`` of them are under way at most."""
+        self._delay = delay
+        self._clock = clock
+        self._limit = limit
+        self._under_way: deque[tuple[float, bytes]] = deque()
+        self._bytes = 0
+        self._changed = asyncio.Event()
+        self.hole = False
+        """Everything is lost."""
+
+    @property
+    def under_way(self) -> int:
+        """Bytes taken and not delivered."""
+        return self._bytes
+
+    async def carry(self, source: asyncio.StreamReader, sink: Sink) -> None:
+        """Carry ``source`` into ``sink`` until its end; raises :class:`OSError` when a side fails.
+
+        In a black hole it returns at the end of ``source`` and tells ``sink`` nothing.
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._take(source))
+            group.create_task(self._deliver(sink))
+
+    async def _take(self, source: asyncio.StreamReader) -> None:
+        data = b"-"
+        while data:
+            data = await source.read(CHUNK)
+            self._under_way.append((self._clock.monotonic() + self._delay, data))
+            self._bytes += len(data)
+            self._changed.set()
+            while self._bytes >= self._limit and not self.hole:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def _deliver(self, sink: Sink) -> None:
+        while True:
+            while not self._under_way:
+                self._changed.clear()
+                await self._changed.wait()
+            due, data = self._under_way[0]
+            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
+            self._under_way.popleft()
+            self._bytes -= len(data)
+            self._changed.set()
+            if self.hole:
+                if not data:
+                    return
+                continue
+            if not data:
+                sink.write_eof()
+                return
+            sink.write(data)
+            await sink.drain()
+
+
+class _Connection:
+    """One accepted connection with the one it is carried to, or with none when it was cut off."""
+
+    def __init__(self, writer: asyncio.StreamWriter, lanes: tuple[Lane, Lane]) -> None:
+        self.lanes = lanes
+        self.writers = [writer]
+        self.hole = False
+
+    def cut(self) -> None:
+        """Lose everything from now on."""
+        self.hole = True
+        for lane in self.lanes:
+            lane.hole = True
+
+    def end(self) -> None:
+        """Close after what was written, or reset a connection that has lost something."""
+        for writer in self.writers:
+            if self.hole and not writer.is_closing():
+                stream: socket.socket = writer.get_extra_info("socket")
+                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                writer.transport.abort()
+            writer.close()
 
 
 class DelayingRelay:
@@ -27,11 +135,10 @@ class DelayingRelay:
         self._target = target
         self._delay = one_way_seconds
         self._clock = clock
-        self._open = asyncio.Event()
-        self._open.set()
+        self._is_cut = False
         self._server: asyncio.Server | None = None
         self._handlers: set[asyncio.Task[None]] = set()
-        self.bytes_passed = 0
+        self._connections: set[_Connection] = set()
 
     async def start(self) -> int:
         """Listen on a free loopback port, which is returned."""
@@ -39,60 +146,67 @@ class DelayingRelay:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """End all connections."""
-        if self._server is not None:
-            self._server.close()
-        for handler in self._handlers:
+        """Stop listening and end all connections."""
+        if self._server is None:
+            return
+        self._server.close()
+        handlers = tuple(self._handlers)
+        for handler in handlers:
             handler.cancel()
-        await asyncio.gather(*self._handlers, return_exceptions=True)
+        await asyncio.gather(*handlers, return_exceptions=True)
+        await self._server.wait_closed()
 
     def cut(self) -> None:
-        """Let nothing pass."""
-        self._open.clear()
+        """Swallow everything from now on."""
+        self._is_cut = True
+        for connection in self._connections:
+            connection.cut()
 
     def heal(self) -> None:
-        """Let everything pass again."""
-        self._open.set()
+        """Forward new connections again; those that lost something are reset."""
+        self._is_cut = False
+        for connection in self._connections:
+            if connection.hole:
+                connection.end()
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are, unanswered dials included."""
+        return len(self._connections)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        if task is not None:
-            self._handlers.add(task)
-            task.add_done_callback(self._handlers.discard)
+        assert task is not None  # noqa: S101 - a handler runs in its task
+        self._handlers.add(task)
+        connection = _Connection(
+            writer, (Lane(self._delay, self._clock), Lane(self._delay, self._clock))
+        )
+        self._connections.add(connection)
+        if self._is_cut:
+            connection.cut()
         try:
-            await self._open.wait()
-            far_reader, far_writer = await asyncio.open_connection(*self._target)
-        except OSError:
-            writer.close()
-            return
-        try:
-            async with asyncio.TaskGroup() as group:
-                for source, sink in ((reader, far_writer), (far_reader, writer)):
-                    under_way: _Stream = asyncio.Queue(_UNDER_WAY)
-                    group.create_task(self._take(source, under_way))
-                    group.create_task(self._deliver(under_way, sink))
-        except* OSError:
-            pass
+            await self._carry(connection, reader, writer)
+        except* (OSError, asyncio.CancelledError):
+            connection.cut()  # one side is gone, or the relay is stopped: what is left is lost
         finally:
-            writer.close()
-            far_writer.close()
+            connection.end()
+            self._connections.discard(connection)
+            self._handlers.discard(task)
 
-    async def _take(self, source: asyncio.StreamReader, under_way: _Stream) -> None:
-        while data := await source.read(_CHUNK):
-            await under_way.put((self._clock.monotonic() + self._delay, data))
-        await under_way.put((self._clock.monotonic() + self._delay, b""))
-
-    async def _deliver(self, under_way: _Stream, sink: asyncio.StreamWriter) -> None:
-        while True:
-            due, data = await under_way.get()
-            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
-            await self._open.wait()
-            if not data:
-                message = "the other side has closed"
-                raise ConnectionResetError(message)
-            sink.write(data)
-            self.bytes_passed += len(data)
-            await sink.drain()
+    async def _carry(
+        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await self._clock.sleep(2 * self._delay)
+        if connection.hole:
+            while await reader.read(CHUNK):
+                pass
+            return
+        far_reader, far_writer = await asyncio.open_connection(*self._target)
+        connection.writers.append(far_writer)
+        there, back = connection.lanes
+        async with asyncio.TaskGroup() as group:
+            group.create_task(there.carry(reader, far_writer))
+            group.create_task(back.carry(far_reader, writer))
 
 
 class RelayMesh:
@@ -100,7 +214,7 @@ class RelayMesh:
 
     def __init__(
         self,
-        targets: dict[str, tuple[str, int]],
+        targets: Mapping[str, tuple[str, int]],
         one_way_ms: Callable[[str, str], float],
         clock: Clock,
     ) -> None:
@@ -111,6 +225,7 @@ class RelayMesh:
             for there, target in targets.items()
             if here != there
         }
+        self._cut: set[str] = set()
 
     async def start(self) -> dict[tuple[str, str], int]:
         """Listen; returns the port by which ``here`` reaches ``there``."""
@@ -120,14 +235,21 @@ class RelayMesh:
         """End everything."""
         await asyncio.gather(*(relay.stop() for relay in self._relays.values()))
 
+    @property
+    def connections(self) -> int:
+        """How many connections there are on all relays, unanswered dials included."""
+        return sum(relay.connections for relay in self._relays.values())
+
     def cut(self, region: str) -> None:
         """Cut ``region`` off from all others."""
+        self._cut.add(region)
         for pair, relay in self._relays.items():
             if region in pair:
                 relay.cut()
 
     def heal(self, region: str) -> None:
-        """Join ``region`` to all others again."""
+        """Join ``region`` again to all others that are not cut off themselves."""
+        self._cut.discard(region)
         for pair, relay in self._relays.items():
-            if region in pair:
+            if region in pair and self._cut.isdisjoint(pair):
                 relay.heal()

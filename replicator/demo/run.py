@@ -1,30 +1,47 @@
-"""The story the demonstration tells: churn, one region cut off, its heal, rest, and the sum."""
+"""The story the demonstration tells: churn, one region cut off, its heal, rest, and the sum.
+
+How long changes go on is fixed in the agents' configurations when they start, and counts from then;
+how long they take to be ready is not known before.  So they are given some seconds more, and the
+story is fitted into what is left of their changing once all are ready.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from clusters.base import Clock
 from replicator.demo import summary
+from replicator.demo.lag import Delay, Phases, by_pair, over_the_delay
 from replicator.demo.regions import REGIONS, one_way_ms
-from replicator.demo.show import Screen
-from replicator.demo.summary import Pair, Reading
-from replicator.demo.world import Churn, World
+from replicator.demo.show import Screen, View
+from replicator.demo.summary import Outcome, Reading
+from replicator.demo.watching import Watchers
+from replicator.demo.world import AgentTrouble, Churn, World
 from replicator.errors import NotGood
 
-_READY_SECONDS = 60.0
-_REST_SECONDS = 20.0
+SERVICES, ENDPOINTS, CHANGES_PER_SECOND = 20, 10, 10.0
+"""Of each region."""
+_READY_SECONDS = 90.0
+_ALLOWANCE_SECONDS = 5.0
+"""What agents may take from their start until all are ready, without the story getting shorter."""
+_LEAST_SECONDS = 5.0
+_CALM = 0.85
+"""The share of the whole time in which things change."""
+_CUT, _HEAL = 0.4, 0.7
+"""Shares of that, from when all are ready."""
+_CATCH_UP_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
 _LOOK_PIPE_SECONDS = 2.0
-_HEAL_LOOK_SECONDS = 0.1
-_CUT_AT, _HEAL_AT, _CALM_AT = 0.35, 0.6, 0.85
-_SERVICES, _ENDPOINTS, _CHANGES_PER_SECOND = 20, 10, 10.0
+_LOOK_CLOSELY_SECONDS = 0.1
+_RECENT_NS = 10_000_000_000
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,145 +54,215 @@ class Plan:
     wan: bool
     keep: bool
 
+    def churn(self) -> Churn:
+        """What each region does."""
+        seconds = 0.0 if self.keep else self.seconds * _CALM + _ALLOWANCE_SECONDS
+        return Churn(SERVICES, ENDPOINTS, CHANGES_PER_SECOND, self.seed, seconds)
 
-def _no_delay(_: str, __: str) -> float:
+
+def no_delay(_: str, __: str) -> float:
+    """The delay of every pair on this machine alone."""
     return 0.0
+
+
+def calm_at(reading: Reading, churn_seconds: float) -> float:
+    """When the first of the agents stops changing things, in Unix seconds."""
+    started = (status["agent"]["started_at"] for status in reading.values())
+    first = min(datetime.fromisoformat(text) for text in started)
+    return first.timestamp() + churn_seconds
 
 
 class Demo:
     """One run."""
 
-    def __init__(self, plan: Plan, clock: Clock) -> None:
+    def __init__(self, plan: Plan, clock: Clock, screen: Screen, world: World) -> None:
         """Nothing is started yet."""
         self._plan = plan
         self._clock = clock
-        self._delay: Callable[[str, str], float] = one_way_ms if plan.wan else _no_delay
+        self._screen = screen
+        self._world = world
+        self._watchers = Watchers(world.clients)
         self._began = 0.0
+        self._looked = 0.0
+        self._cut: str | None = None
 
     async def run(self) -> None:
-        """Tell the story; raises :class:`NotGood` unless all regions ended up equal."""
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        with tempfile.TemporaryDirectory(prefix="replicator-demo-") as folder:
-            churn = Churn(
-                _SERVICES,
-                _ENDPOINTS,
-                _CHANGES_PER_SECOND,
-                self._plan.seed,
-                0.0 if self._plan.keep else self._plan.seconds * _CALM_AT,
-            )
-            regions = REGIONS[: self._plan.regions]
-            world = World(Path(folder), regions, churn, self._delay, self._clock)
-            with Screen(self._delay) as screen:
-                try:
-                    await self._until_stopped(stop, self._story(world, screen, stop))
-                finally:
-                    await world.stop()
+        """Tell the story; raises :class:`NotGood` unless all regions end up equal."""
+        ready = await self._start()
+        if self._plan.keep:
+            await self._keep()
+        else:
+            self._sum_up(await self._story(ready))
 
-    @staticmethod
-    async def _until_stopped(stop: asyncio.Event, story: object) -> None:
-        telling = asyncio.ensure_future(story)  # type: ignore[call-overload]  # a coroutine
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait({telling, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if not telling.done():
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
-            raise KeyboardInterrupt
-        telling.result()
-
-    async def _story(self, world: World, screen: Screen, stop: asyncio.Event) -> None:
-        plan = self._plan
-        screen.say(f"starting {plan.regions} agents with mutual TLS ...")
+    async def _start(self) -> Reading:
+        plan, screen, world = self._plan, self._screen, self._world
+        screen.say(f"starting {plan.regions} agents, each a process of its own ...")
         await world.start(datetime.now(UTC))
-        await world.wait_ready(self._clock.monotonic() + _READY_SECONDS)
+        deadline = self._clock.monotonic() + _READY_SECONDS
+        ready = await world.wait_ready(deadline, screen.progress)
+        self._watchers.start()
         self._began = self._clock.monotonic()
-        screen.say(f"all {plan.regions} agents are ready; every region changes its endpoints")
-        if plan.keep:
-            for region in world.regions:
-                screen.say(
-                    f"  replicator --help; replicator status --agent {world.address(region)}"
-                )
-            screen.say("stop with Ctrl-C")
-            await stop.wait()
-            return
-        steady = await self._watch(world, screen, plan.seconds * _CUT_AT)
-        victim = world.regions[-1]
-        screen.say(f"--- {victim} is cut off; the others go on")
+        links = "a WAN's delays" if plan.wan else "no delays"
+        screen.say(f"all {plan.regions} agents are ready, linked by mutual TLS with {links};")
+        screen.say(f"each region makes {CHANGES_PER_SECOND:g} changes a second")
+        return ready
+
+    async def _keep(self) -> None:
+        for region in self._world.regions:
+            self._screen.say(f"  replicator status --agent {self._world.address(region)}")
+        self._screen.say("they run until Ctrl-C")
+        await self._watch(float("inf"))
+
+    async def _story(self, ready: Reading) -> Outcome:
+        screen, world, wall_ns = self._screen, self._world, self._clock.wall_ns
+        calm = calm_at(ready, self._plan.churn().seconds) - wall_ns() / 1e9
+        if calm < _LEAST_SECONDS:
+            message = "the agents took too long to be ready; nearly nothing is left of their time"
+            raise NotGood(message, cure="give more --seconds, or leave this machine more to them")
+        began = wall_ns()
+        await self._watch(calm * _CUT)
+        victim = self._cut = world.regions[-1]
+        cut = wall_ns()
         world.relays.cut(victim)
-        await self._watch(world, screen, plan.seconds * _HEAL_AT)
-        screen.say(f"--- {victim} is connected again")
-        wanted = summary.own_versions(await world.statuses())
+        screen.say(f"--- {victim} is cut off; the others go on")
+        await self._watch(calm * _HEAL)
+        wanted = summary.own_versions(await world.everyone())
+        heal = wall_ns()
         world.relays.heal(victim)
-        healed = await self._heal(world, wanted)
-        screen.say(f"--- everything from before the heal is everywhere after {healed:.1f} s")
-        await self._watch(world, screen, plan.seconds * _CALM_AT)
-        screen.say("--- changes have stopped; waiting for rest")
-        final, rest = await self._rest(world)
-        self._sum_up(screen, steady, final, healed, rest)
+        self._cut = None
+        screen.say(f"--- {victim} can be reached again")
+        await self._until_reached(wanted)
+        healed = wall_ns()
+        screen.say(f"--- {(healed - heal) / 1e9:.1f} s later everything from before is everywhere")
+        await self._watch(calm)
+        screen.say("--- the changes stop; do all come to the same?")
+        final = await self._rest()
+        return Outcome(final, self._watchers.samples(), Phases(victim, began, cut, heal, healed))
+
+    # ---- looking -------------------------------------------------------------------------------
 
     def _seconds(self) -> float:
         return self._clock.monotonic() - self._began
 
-    async def _watch(self, world: World, screen: Screen, until: float) -> Reading:
-        """Show where things stand until ``until`` seconds; returns the last reading."""
+    async def _look(self) -> Reading:
+        """Where everything stands; shown unless it was just shown."""
+        reading = await self._world.everyone()
+        self._watchers.check()
+        now = self._clock.monotonic()
+        pause = _LOOK_SECONDS if self._screen.live else _LOOK_PIPE_SECONDS
+        if now - self._looked >= pause - _LOOK_CLOSELY_SECONDS:
+            self._looked = now
+            recent = self._watchers.since(self._clock.wall_ns() - _RECENT_NS)
+            over = over_the_delay(recent, self._delay)
+            self._screen.show(View(self._seconds(), reading, by_pair(recent), over, self._cut))
+        return reading
+
+    @property
+    def _delay(self) -> Delay:
+        return delay_of(self._plan)
+
+    async def _watch(self, until: float) -> None:
+        """Show where things stand until ``until`` seconds after the beginning."""
+        pause = _LOOK_SECONDS if self._screen.live else _LOOK_PIPE_SECONDS
+        while (left := until - self._seconds()) > 0:
+            before = self._clock.monotonic()
+            await self._look()
+            spent = self._clock.monotonic() - before
+            await self._clock.sleep(min(max(0.0, pause - spent), left))
+
+    async def _until_reached(self, wanted: summary.Versions) -> None:
+        deadline = self._clock.monotonic() + _CATCH_UP_SECONDS
+        while not summary.reached(await self._look(), wanted):
+            if self._clock.monotonic() > deadline:
+                message = f"not caught up {_CATCH_UP_SECONDS:.0f} s after the heal"
+                raise NotGood(message)
+            await self._clock.sleep(_LOOK_CLOSELY_SECONDS)
+
+    async def _rest(self) -> Reading:
+        """Wait until nothing changes and all digests are equal, at two looks a second apart."""
+        deadline = self._clock.monotonic() + _CATCH_UP_SECONDS
+        before: tuple[int, list[str]] = (-1, [])
         while True:
-            world.check_alive()
-            reading = await world.statuses()
-            screen.show(self._seconds(), reading)
-            left = until - self._seconds()
-            if left <= 0:
+            reading = await self._look()
+            now = (summary.changes(reading), summary.digests(reading))
+            if now == before and len(now[1]) == 1:
                 return reading
-            pause = _LOOK_SECONDS if screen.live else _LOOK_PIPE_SECONDS
-            await self._clock.sleep(min(pause, left))
-
-    async def _heal(self, world: World, wanted: summary.Versions) -> float:
-        began = self._clock.monotonic()
-        while True:
-            reading = await world.statuses()
-            took = self._clock.monotonic() - began
-            if summary.reached(reading, wanted):
-                return took
-            if took > _REST_SECONDS:
-                message = f"the regions had not caught up {took:.0f} s after the heal"
-                raise NotGood(message)
-            await self._clock.sleep(_HEAL_LOOK_SECONDS)
-
-    async def _rest(self, world: World) -> tuple[Reading, float]:
-        """Wait until all digests are equal and stay so for two looks."""
-        began = self._clock.monotonic()
-        before: list[str] = []
-        while True:
-            reading = await world.statuses()
-            held = summary.digests(reading)
-            took = self._clock.monotonic() - began
-            if len(held) == 1 and held == before and len(reading) == len(world.regions):
-                return reading, took
-            if took > _REST_SECONDS:
-                message = f"not converged: {len(held)} different digests after {took:.0f} s of rest"
-                raise NotGood(message)
-            before = held
+            if self._clock.monotonic() > deadline:
+                message = f"not converged: {len(now[1])} different digests"
+                raise NotGood(f"{message} {_CATCH_UP_SECONDS:.0f} s after the last change")
+            before = now
             await self._clock.sleep(_LOOK_SECONDS)
 
-    def _sum_up(
-        self, screen: Screen, steady: Reading, final: Reading, healed: float, rest: float
-    ) -> None:
-        rows = summary.pairs(steady, self._delay)
-        screen.pairs("convergence before the cut, ms from observed to committed:", rows)
+    def _sum_up(self, outcome: Outcome) -> None:
+        for line in summary.summary_lines(outcome, self._delay):
+            self._screen.say(line)
 
-        def over(share: Callable[[Pair], float | None]) -> str:
-            value = summary.slowest_over_delay(rows, share)
-            return "-" if value is None else f"{value:.0f} ms"
 
-        p50, p99, most = over(lambda r: r.p50), over(lambda r: r.p99), over(lambda r: r.longest)
-        screen.say(f"changes made          {summary.changes(final)}")
-        screen.say(f"slowest pair over the one-way delay   p50 {p50}  p99 {p99}  max {most}")
-        screen.say(f"longest heal          {healed:.1f} s")
-        digest = summary.digests(final)[0]
-        elements = summary.elements(final, next(iter(final)))
-        screen.say(
-            f"all {len(final)} regions hold the same {elements} elements, digest {digest} "
-            f"(equal {rest:.1f} s after the last change)"
-        )
+def delay_of(plan: Plan) -> Delay:
+    """The delays that were asked for."""
+    return one_way_ms if plan.wan else no_delay
+
+
+class Interruption:
+    """The first signal cancels what runs here, a second one kills the agents at once."""
+
+    def __init__(self) -> None:
+        """No signal yet."""
+        self.number: int | None = None
+
+    def taken(self) -> bool:
+        """Whether a signal was the reason of a cancellation, which then counts no longer."""
+        telling = asyncio.current_task()
+        if self.number is None or telling is None:
+            return False
+        telling.uncancel()
+        return True
+
+    @contextmanager
+    def watching(self, world: World) -> Iterator[None]:
+        """Within this, signals end the story; those that are ignored stay so."""
+        loop, telling = asyncio.get_running_loop(), asyncio.current_task()
+        assert telling is not None  # noqa: S101 - called within a task
+
+        def received(number: int) -> None:
+            if self.number is not None:
+                world.kill()
+                return
+            self.number = number
+            telling.cancel()
+
+        caught = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+        for number in caught:
+            loop.add_signal_handler(number, received, number)
+        try:
+            yield
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
+
+
+async def run(plan: Plan, clock: Clock) -> int | None:
+    """Run the demonstration; returns the signal that ended it, or None when it ended by itself.
+
+    Raises :class:`NotGood` when it did not go well.  In any case no process and no file is left.
+    """
+    interruption = Interruption()
+    with tempfile.TemporaryDirectory(prefix="replicator-demo-") as folder:
+        regions = REGIONS[: plan.regions]
+        world = World(Path(folder), regions, plan.churn(), delay_of(plan), clock)
+        with interruption.watching(world):
+            statuses: dict[str, int] = {}
+            try:
+                with Screen(delay_of(plan)) as screen:
+                    await Demo(plan, clock, screen, world).run()
+            except asyncio.CancelledError:
+                if not interruption.taken():
+                    raise
+            finally:
+                statuses = await world.stop()
+        bad = {region: status for region, status in statuses.items() if status != 0}
+        if bad and interruption.number is None:
+            region, status = next(iter(bad.items()))
+            message = f"the agent of {region} ended with {status} when told to stop"
+            raise AgentTrouble(message, world.tail(region))
+    return interruption.number

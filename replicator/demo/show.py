@@ -1,43 +1,114 @@
-"""The demonstration's screen: a live table on a terminal, plain lines in a pipe."""
+"""The demonstration's screen: a live table on a terminal, plain lines in a pipe.
+
+What stands where is computed by functions of a :class:`View`; the screen itself decides nothing.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Self, TextIO
 
 from replicator.demo import summary
-from replicator.demo.summary import Pair, Reading
+from replicator.demo.lag import Delay, Spread
+from replicator.demo.summary import Reading
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
 
 
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}"
+@dataclass(frozen=True, slots=True)
+class View:
+    """One moment of the demonstration."""
+
+    seconds: float
+    """Since all agents were ready."""
+    reading: Reading
+    lags: Mapping[tuple[str, str], Spread]
+    """Of the last seconds, by (origin, reader)."""
+    over: Spread | None
+    """The same over the one-way delay, all pairs together."""
+    cut: str | None
+    """The region that is cut off."""
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _age(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f}s"
+
+
+def status_line(view: View) -> str:
+    """Everything in one line, for pipes."""
+    reading = view.reading
+    held = " ".join(str(summary.elements(reading, region)) for region in reading)
+    ages = [summary.oldest_head(reading, region) for region in reading]
+    oldest = max((age for age in ages if age is not None), default=None)
+    lag = "-" if view.over is None else f"{_ms(view.over.p50)}/{_ms(view.over.p99)}"
+    return (
+        f"{view.seconds:5.1f}s  changes {summary.changes(reading):5d}  elements {held}  "
+        f"oldest head {_age(oldest)}  lag over delay p50/p99 {lag} ms  "
+        f"digests {summary.agreement(reading, view.cut)}"
+    )
+
+
+def rows(view: View, delay: Delay) -> list[list[str]]:
+    """The table's cells, two lines each: one row a region that reads, one column an origin."""
+    found = []
+    for reader, status in view.reading.items():
+        cells = [f"{reader}\n{status['digest'][:10]}"]
+        held, age = (
+            summary.elements(view.reading, reader),
+            summary.oldest_head(view.reading, reader),
+        )
+        cells.append(f"{held}\n{_age(age)}")
+        for origin in view.reading:
+            if origin == reader:
+                cells.append("")
+                continue
+            lag = view.lags.get((origin, reader))
+            if lag is not None:
+                took = f"{_ms(lag.p50)}/{_ms(lag.p99)}"
+            else:
+                took = "cut off" if view.cut in {origin, reader} else "-"
+            cells.append(f"{took}\n({delay(origin, reader):g})")
+        found.append(cells)
+    return found
+
+
+def note(view: View) -> str:
+    """The line below the table."""
+    made = summary.changes(view.reading)
+    return f"{made} changes made; digests {summary.agreement(view.reading, view.cut)}"
 
 
 class Screen:
-    """Shows readings as they come and says what happens."""
+    """Shows views as they come and says what happens."""
 
-    def __init__(self, delay: Callable[[str, str], float]) -> None:
-        """``delay`` is the one-way delay of a pair in milliseconds."""
+    def __init__(self, delay: Delay, out: TextIO | None = None) -> None:
+        """``delay`` is the one-way delay of a pair in milliseconds; ``out`` standard output."""
         self._delay = delay
-        self._console = Console(file=sys.stdout, highlight=False)
+        self._out = sys.stdout if out is None else out
         self._live: Live | None = None
-        self._news: list[str] = []
+        self._progress = ""
 
     @property
     def live(self) -> bool:
-        """Whether this is a terminal."""
-        return self._console.is_terminal
+        """Whether there is a live table, or lines."""
+        return self._live is not None
 
     def __enter__(self) -> Self:
-        if self.live:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        if self._out.isatty():
+            from rich.console import Console  # noqa: PLC0415 - only terminals need it
+            from rich.live import Live  # noqa: PLC0415
+
+            console = Console(file=self._out, highlight=False, markup=False)
+            self._live = Live(console=console, auto_refresh=False, transient=True)
             self._live.start()
         return self
 
@@ -49,59 +120,43 @@ class Screen:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+            self._live = None
 
     def say(self, text: str) -> None:
-        """Tell one thing that happened."""
-        self._news.append(text)
+        """Tell one thing for good."""
         if self._live is None:
-            print(text, flush=True)  # noqa: T201 - this is the command's output
+            print(text, file=self._out, flush=True)
         else:
-            self._live.console.print(text)
+            self._live.console.print(text, soft_wrap=True)
 
-    def show(self, seconds: float, reading: Reading) -> None:
-        """Show where everything stands ``seconds`` after the start."""
+    def progress(self, text: str) -> None:
+        """Tell how far the start is; in a pipe only what is new."""
         if self._live is not None:
-            self._live.update(self._table(seconds, reading), refresh=True)
-            return
-        equal = "equal" if len(summary.digests(reading)) == 1 else "differ (changes under way)"
-        views = " ".join(f"{region}={summary.elements(reading, region)}" for region in reading)
-        rows = summary.pairs(reading, self._delay)
-        over = summary.slowest_over_delay(rows, lambda row: row.p99)
-        made = summary.changes(reading)
-        text = (
-            f"{seconds:5.1f} s  changes {made:6d}  elements {views}  "
-            f"p99 over the delay {_ms(over)} ms  digests {equal}"
-        )
-        print(text, flush=True)  # noqa: T201
+            self._live.update(text, refresh=True)
+        elif text != self._progress:
+            self.say(text)
+        self._progress = text
 
-    def _table(self, seconds: float, reading: Reading) -> Group:
-        table = Table(title=f"{seconds:.0f} s", title_justify="left")
-        for title in ("REGION", "ELEMENTS", "HEAD AGE", "DIGEST"):
-            table.add_column(title)
-        for origin in reading:
-            table.add_column(f"from {origin}\np50/p99 ms", justify="right")
-        rows = {(row.origin, row.reader): row for row in summary.pairs(reading, self._delay)}
-        for region, status in reading.items():
-            ages = [c["head_age_seconds"] or 0.0 for c in status["clusters"] if not c["self"]]
-            cells = [region, str(summary.elements(reading, region))]
-            cells += [f"{max(ages, default=0.0):.1f} s", status["digest"][:8]]
-            for origin in reading:
-                pair = rows.get((origin, region))
-                text = "" if pair is None else f"{_ms(pair.p50)}/{_ms(pair.p99)} ({pair.delay:.0f})"
-                cells.append(text)
-            table.add_row(*cells)
-        equal = len(summary.digests(reading)) == 1
-        state = "digests equal" if equal else "digests differ: changes are under way"
-        made = summary.changes(reading)
-        note = f"{made} changes made; {state}; (n) is the one-way delay in ms"
-        return Group(table, Text(note))
+    def show(self, view: View) -> None:
+        """Show where everything stands."""
+        if self._live is None:
+            self.say(status_line(view))
+        else:
+            self._live.update(self._table(view), refresh=True)
 
-    def pairs(self, title: str, rows: list[Pair]) -> None:
-        """Print a table of pairs for good."""
-        self.say(title)
-        for row in rows:
-            self.say(
-                f"  {row.origin:>15} -> {row.reader:<15} delay {row.delay:6.1f}  "
-                f"p50 {_ms(row.p50):>5}  p99 {_ms(row.p99):>5}  max {_ms(row.longest):>5}  "
-                f"({row.count} heads)"
-            )
+    def _table(self, view: View) -> RenderableType:
+        from rich.console import Group  # noqa: PLC0415 - only terminals need it
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        title = f"{view.seconds:.0f} s - lag p50/p99 of the last seconds in ms, (one-way delay)"
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+        table.title, table.title_justify = title, "left"
+        table.add_column("REGION\nDIGEST", no_wrap=True)
+        table.add_column("ELEMENTS\nHEAD AGE", justify="right")
+        for origin in view.reading:
+            table.add_column(f"FROM\n{origin}", justify="right", overflow="fold")
+        for cells in rows(view, self._delay):
+            table.add_row(*(Text(cell, style="red" if "cut off" in cell else "") for cell in cells))
+        equal = len(summary.digests(view.reading)) == 1
+        return Group(table, Text(note(view), style="green" if equal else "yellow"))

@@ -257,7 +257,7 @@ def broken_chains() -> dict[str, bytes]:
     """Certificates that somebody made up."""
     good = der(ISSUED.certificate)
     spki = good.index(bytes.fromhex("06072a8648ce3d0201"))
-    algorithm = good.rindex(bytes.fromhex("06082a8648ce3d040302"))
+    algorithm = bytes.fromhex("06082a8648ce3d040302")
     san = good.index(bytes.fromhex("0603551d11"))
     ski = good.index(bytes.fromhex("0603551d0e"))
     return {
@@ -265,7 +265,7 @@ def broken_chains() -> dict[str, bytes]:
         "noise": b"noise",
         "cut short": good[:-1],
         "a key of an unknown kind": good[: spki + 8] + b"\x7f" + good[spki + 9 :],
-        "an unknown signature algorithm": good[: algorithm + 9] + b"\x7f" + good[algorithm + 10 :],
+        "an unknown signature algorithm": good.replace(algorithm, algorithm[:-1] + b"\x7f"),
         "an extension twice": good[: ski + 4] + good[san + 4 : san + 5] + good[ski + 5 :],
     }
 
