@@ -3,7 +3,8 @@
 ``python -m bench.crdt`` prints one JSON document: changes per second through an owner's ``advance``
 and a replica's verified ``commit`` (batches of 100, one bulk delta, one snapshot), entries per
 second out of ``since``, the cost of a lone change with its root, and memory per element (in
-processes of their own).  Every figure carries its raw repetitions; nothing here is a test.
+processes of their own).  Times are CPU seconds of this one thread, so that a busy machine tells
+little.  Every figure carries its raw repetitions; nothing here is a test.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 from crdt import Entry, Head, Origin, OriginSet, Staging, Version, pack
 
@@ -116,15 +117,15 @@ def receive(replica: OriginSet, transfer: Sequence[Slice], head: Head) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Wall time of ``work`` with the collector run before."""
+    """CPU seconds of ``work`` with the collector run before."""
     gc.collect()
-    started = perf_counter()
+    started = process_time()
     work()
-    return perf_counter() - started
+    return process_time() - started
 
 
 def rate(amount: int, durations: Sequence[float]) -> dict[str, object]:
-    """``amount`` of things per second, from repetitions."""
+    """``amount`` of things per CPU second, from repetitions."""
     return {
         "per_second": round(amount / median(durations)),
         "amount": amount,
@@ -146,20 +147,20 @@ def batched(count: int, repeats: int) -> dict[str, object]:
         for batch, stamp in zip(pending, stamps, strict=True):
             before = owner.elements.version.stamp
             owner.stamp = stamp
-            started = perf_counter()
+            started = process_time()
             head = owner.publish(batch)
-            published = perf_counter()
+            published = process_time()
             transfer = list(chunks(owner.elements, before))
             spent[0] += published - started
-            spent[1] += perf_counter() - published
+            spent[1] += process_time() - published
             transfers.append((transfer, head))
         advancing.append(spent[0])
         cutting.append(spent[1])
 
-        started = perf_counter()
+        started = process_time()
         for transfer, head in transfers:
             receive(replica, transfer, head)
-        committing.append(perf_counter() - started)
+        committing.append(process_time() - started)
     return {
         "advance_batches_of_100": rate(batches * _BATCH, advancing),
         "since_batches_of_100": rate(batches * _BATCH, cutting),
@@ -233,13 +234,13 @@ def lone(count: int, repeats: int) -> dict[str, object]:
     for _ in range(repeats * 500):
         before = owner.elements.version.stamp
         batch = owner.some(1)
-        started = perf_counter()
+        started = process_time()
         head = owner.publish(batch)
-        advancing.append((perf_counter() - started) * 1e6)
+        advancing.append((process_time() - started) * 1e6)
         transfer = list(chunks(owner.elements, before))
-        started = perf_counter()
+        started = process_time()
         receive(replica, transfer, head)
-        committing.append((perf_counter() - started) * 1e6)
+        committing.append((process_time() - started) * 1e6)
     return {"advance_and_root_us": spread(advancing), "commit_us": spread(committing)}
 
 

@@ -1,0 +1,172 @@
+"""What each figure is to reach, and whether it does.
+
+``first`` is what the first version is held to, ``full`` what the finished product is; either may be
+missing.  ``path`` finds the figure in the raw results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One figure and what it is measured against."""
+
+    row: str
+    path: str
+    what: str
+    unit: str
+    first: float | None = None
+    full: float | None = None
+    at_least: bool = False
+    """The figure must not be lower (a rate); otherwise it must not be higher."""
+
+    def met(self, value: float, wanted: float) -> bool:
+        """Whether ``value`` is as good as ``wanted``."""
+        return value >= wanted if self.at_least else value <= wanted
+
+    def verdict(self, value: float | None) -> str:
+        """One word or two for the table."""
+        if value is None:
+            return "not measured"
+        if self.first is None and self.full is None:
+            return "no aim"
+        if self.full is not None and self.met(value, self.full):
+            return "reached"
+        if self.first is None:
+            return "missed"
+        if self.met(value, self.first):
+            return "reached" if self.full is None else "first reached, full missed"
+        return "missed"
+
+
+TARGETS = (
+    Target(
+        *("a", "a.merge.commit_bulk_delta.per_second"),
+        "merge of a bulk delta, replica's side",
+        "changes/s of CPU",
+        full=400_000,
+        at_least=True,
+    ),
+    Target(
+        *("a", "a.merge.commit_batches_of_100.per_second"),
+        "merge of batches of 100, replica's side",
+        "changes/s of CPU",
+    ),
+    Target(
+        *("a", "a.merge.advance_batches_of_100.per_second"),
+        "batches of 100, owner's side with root",
+        "changes/s of CPU",
+    ),
+    Target(
+        *("a", "a.merge.since_bulk.per_second"),
+        "delta cut out of a set",
+        "entries/s of CPU",
+    ),
+    Target(
+        *("b", "b.at_50.worst_over_delay.p99"),
+        "50 changes/s per region: p99 over the one-way delay, slowest pair",
+        "ms",
+        first=100,
+    ),
+    Target(
+        *("b", "b.at_50.worst_over_delay.p50"),
+        "50 changes/s per region: p50 over the one-way delay, slowest pair",
+        "ms",
+    ),
+    Target(
+        *("b", "b.at_100.worst_over_delay.p50"),
+        "100 changes/s per region: p50 over the one-way delay, slowest pair",
+        "ms",
+        full=10,
+    ),
+    Target(
+        *("b", "b.at_100.worst_over_delay.p99"),
+        "100 changes/s per region: p99 over the one-way delay, slowest pair",
+        "ms",
+        full=50,
+    ),
+    Target(
+        *("c", "c.wide.source_events_per_second"),
+        "sustained, before collapsing (source events)",
+        "events/s",
+        first=10_000,
+        full=40_000,
+        at_least=True,
+    ),
+    Target(
+        *("c", "c.wide.committed_per_second"),
+        "sustained, after collapsing (committed at the receiver)",
+        "changes/s",
+        first=10_000,
+        at_least=True,
+    ),
+    Target(
+        *("c", "c.wide.committed_per_receiver_cpu_second"),
+        "the same, per CPU second of the receiver",
+        "changes/s",
+    ),
+    Target(
+        *("d", "d.lone.bytes_per_change"),
+        "a lone change to all four others, all links",
+        "bytes",
+        full=2_000,
+    ),
+    Target(
+        *("d", "d.steady.bytes_per_change"),
+        "a change in the stream of one link at 5,000/s",
+        "bytes",
+        full=20,
+    ),
+    Target(
+        *("d", "c.wide.bytes_per_change"),
+        "a change in the stream of one link at capacity",
+        "bytes",
+        full=20,
+    ),
+    Target(
+        *("d", "d.idle.bytes_per_second_per_link"),
+        "a quiet link among five regions, both directions",
+        "bytes/s",
+        full=250,
+    ),
+    Target(
+        *("e", "e.set.tracemalloc.bytes_per_element"),
+        "memory per element at 100,000, the set alone (allocated)",
+        "bytes",
+        first=600,
+        full=300,
+    ),
+    Target(
+        *("e", "e.set.resident.bytes_per_element"),
+        "the same, resident",
+        "bytes",
+        first=600,
+        full=300,
+    ),
+    Target(
+        *("e", "e.agent.receiver_bytes_per_element"),
+        "an agent that holds 100,000 remote elements above an empty one, resident",
+        "bytes",
+        first=600,
+        full=400,
+    ),
+    Target(
+        *("e", "e.agent.source_bytes_per_element"),
+        "the agent they come from above an empty one, simulated cluster included",
+        "bytes",
+    ),
+)
+
+
+def look_up(results: Mapping[str, Any], path: str) -> float | None:
+    """The figure at a dotted path, None where a row was not run."""
+    found: Any = results
+    for name in path.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            return None
+        found = found[name]
+    return None if found is None else float(found)
