@@ -139,5 +139,5 @@ class DirectoryCluster:
         if self._target is None:
             message = "this cluster has no target folder"
             raise WriteError(message, cure="set target.path", retryable=False)
-        path = await asyncio.to_thread(self._files.carry_out, change)
-        await self._target.reload(path)
+        path, written = await asyncio.to_thread(self._files.carry_out, change)
+        await self._target.reload(path, written)

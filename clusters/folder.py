@@ -19,19 +19,19 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusters.base import Clock
 from clusters.catalog import KINDS, ServiceCatalog, Touched
+from clusters.folder_walk import Walk, walk_below
 from clusters.inotify import FolderEvent, Inotify, What
 from clusters.manifest_file import (
     ManifestFile,
     Outcome,
     Signature,
+    Written,
     counts,
-    is_absent,
     read_manifests,
-    signature_of,
 )
 from clusters.manifests import Reference
 from clusters.model import Manifest
@@ -55,16 +55,6 @@ class _File:
     """What it looked like when it might still have been written to."""
     open_since: float | None = None
     """Since when it is known to be open for writing."""
-
-
-class _Walk(NamedTuple):
-    """What there is below the root; a file that cannot be told about has no signature."""
-
-    found: dict[Path, Signature | None]
-    unreadable: dict[Path, str]
-    """Folders that could not be listed, and why."""
-    no_room: str | None
-    """Why not everything could be watched."""
 
 
 Belongs = Callable[[Path, Manifest | None], bool]
@@ -163,9 +153,9 @@ class Folder:
                     await self._next_change()
                 await self._look_at_all()
 
-    async def reload(self, path: Path) -> None:
-        """Take what is in one file now, which we have put in place ourselves."""
-        await self._load(path, settled=True, ours=True)
+    async def reload(self, path: Path, written: Written | None) -> None:
+        """Take what is in one file now, which we have put there, or (None) deleted, ourselves."""
+        await self._load(path, settled=True, ours=True, written=written)
 
     async def _wait_for_root(self) -> None:
         while (missing := await asyncio.to_thread(self._why_missing)) is not None:
@@ -228,9 +218,10 @@ class Folder:
             await self._pause()
             self._drain()
         events, self._events = self._events, []
-        if not events or any(self._concerns_all(event) for event in events):
-            await self._look_at_all()
-        gone = []
+        tops = {self.root} if not events else set(filter(None, map(self._top_of, events)))
+        gone: list[Path] = []
+        for top in {self.root} if self.root in tops else tops:
+            gone += await self._look_below(top)
         for path, what in {event.path: event.what for event in events}.items():
             if not counts(path) or what not in {What.MADE, What.SETTLED}:
                 continue
@@ -240,6 +231,15 @@ class Folder:
             if not await self._load(path, settled=link or what is What.SETTLED):
                 gone.append(path)
         await self._forget(gone)
+
+    def _top_of(self, event: FolderEvent) -> Path | None:
+        """The folder below which an event makes everything be looked at; None for one file's."""
+        if event.what is What.LOST or event.path.name.startswith(".."):
+            return self.root
+        if event.what is not What.FOLDER:
+            return None
+        inner = event.path.relative_to(self.root).parts
+        return None if any(part.startswith(".") for part in inner) else event.path
 
     async def _pause(self) -> None:
         seconds = POLL_SECONDS if self._inotify is None else RESCAN_SECONDS
@@ -252,46 +252,40 @@ class Folder:
             for wait in waits:
                 wait.cancel()
 
-    @staticmethod
-    def _concerns_all(event: FolderEvent) -> bool:
-        return event.what in {What.FOLDER, What.LOST} or event.path.name.startswith("..")
-
     # ---- looking at all ------------------------------------------------------------------------
 
     async def _look_at_all(self) -> None:
-        """Look at every file; those that look as before are not read again."""
-        walk = await asyncio.to_thread(self._walk, self._inotify)
+        await self._forget(await self._look_below(self.root))
+
+    async def _look_below(self, top: Path) -> list[Path]:
+        """Look at every file there, read those that look otherwise, return those that are gone."""
+        walk = await asyncio.to_thread(self._walk, top)
         if walk.no_room is not None:
             self._stop_watching()
             self._unwatched = walk.no_room
-        self._unreadable = walk.unreadable
-        gone = [path for path in sorted(self._files.keys() - walk.found) if self._is_gone(path)]
-        for path, signature in sorted(walk.found.items()):
-            known = self._files.get(path)
-            if known is None or signature is None or known.signature != signature:
-                await self._load(path, settled=False)
-        await self._forget(gone)
+        elsewhere = {
+            folder: error
+            for folder, error in self._unreadable.items()
+            if not folder.is_relative_to(top)
+        }
+        self._unreadable = {**elsewhere, **walk.unreadable}
+        changed = [path for path, now in walk.found.items() if self._looks_otherwise(path, now)]
+        for path in sorted(changed):
+            await self._load(path, settled=False)
+        return [path for path in self._files if path not in walk.found and walk.speaks_of(path)]
 
-    def _is_gone(self, path: Path) -> bool:
-        return not any(folder in path.parents for folder in self._unreadable)
+    def _looks_otherwise(self, path: Path, now: Signature | None) -> bool:
+        known = self._files.get(path)
+        return known is None or now is None or known.signature != now
 
-    def _walk(self, inotify: Inotify | None) -> _Walk:
-        """Everything below the root; each folder is watched before it is listed."""
-        walk = _Walk({}, {}, None)
-        numbers: set[int | None] = set()
-        folders = [self.root]
-        try:
-            if inotify is not None and self.root.name:
-                numbers.add(inotify.watch(self.root.parent, only=self.root.name))
-            while folders:
-                folder = folders.pop()
-                if inotify is not None:
-                    numbers.add(inotify.watch(folder))
-                folders += _list(folder, walk)
-        except OSError as error:
-            return self._walk(None)._replace(no_room=error.strerror or str(error))
-        if inotify is not None:
-            inotify.keep(numbers)
+    def _walk(self, top: Path) -> Walk:
+        """Look below ``top``; below the root, stale watches end, and the root itself is watched."""
+        inotify = self._inotify
+        walk = walk_below(top, inotify)
+        if inotify is not None and top == self.root and walk.no_room is None:
+            if self.root.name:
+                walk.watches.add(inotify.watch(self.root.parent, only=self.root.name))
+            inotify.keep(walk.watches)
         return walk
 
     # ---- taking in -----------------------------------------------------------------------------
@@ -305,13 +299,19 @@ class Folder:
             await self._load(path, settled=False, final=True)
 
     async def _load(
-        self, path: Path, *, settled: bool, ours: bool = False, final: bool = False
+        self,
+        path: Path,
+        *,
+        settled: bool,
+        ours: bool = False,
+        written: Written | None = None,
+        final: bool = False,
     ) -> bool:
         """Read one file and follow, unless it is being written to; returns whether it is there.
 
         ``settled`` says that an event told of its end, otherwise the kernel is asked; ``ours`` that
-        it was us who put it there.  Only with one of ``ours`` and ``final`` a missing file is
-        forgotten.
+        it was us who put it there, and ``written`` what.  Only with one of ``ours`` and ``final`` a
+        missing file is forgotten.
         """
         async with self._lock:
             self._drain()
@@ -322,7 +322,7 @@ class Folder:
                 return True
             known = self._files.get(path, _File())
             read = await asyncio.to_thread(
-                read_manifests, path, known.digest, ask_writers=not settled
+                read_manifests, path, known.digest, written, ask_writers=not settled
             )
             self._drain()
             if read.outcome is Outcome.ABSENT:
@@ -400,37 +400,6 @@ class Folder:
             else:
                 del self._holders[named]
                 self._announce(self.catalog.delete(before[named]))
-
-
-def _list(folder: Path, walk: _Walk) -> list[Path]:
-    """Note the files of one folder; returns the folders in it."""
-    inner: list[Path] = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                path = folder / entry.name
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    inner.append(path)
-                elif counts(path):
-                    _look(path, walk)
-    except OSError as error:
-        if not is_absent(error):
-            text = f"cannot look into {folder}: {error.strerror}; let the agent read it"
-            walk.unreadable[folder] = text
-    return inner
-
-
-def _look(path: Path, walk: _Walk) -> None:
-    try:
-        signature = signature_of(path.stat())
-    except OSError as error:
-        if not is_absent(error):
-            walk.found[path] = None
-    else:
-        if signature is not None:
-            walk.found[path] = signature
 
 
 def _is_link(path: Path) -> bool:

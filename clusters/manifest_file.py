@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from clusters.errors import ManifestError
 from clusters.manifests import Located, Reference, parse_manifests, reference
+from clusters.model import Manifest
 
 ENDINGS = (".yaml", ".yml", ".json")
 SIZE_LIMIT = 16 << 20
@@ -56,6 +57,13 @@ class Outcome(Enum):
     """It could not be read now (rights, I/O)."""
     OPEN = auto()
     """Somebody has it open for writing."""
+
+
+class Written(NamedTuple):
+    """What a file was just written with; it need not be parsed to be known."""
+
+    digest: bytes
+    manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,15 @@ def read_bounded(path: Path, limit: int) -> bytes | None:
         os.close(descriptor)
 
 
-def read_manifests(path: Path, known: bytes = b"", *, ask_writers: bool = False) -> ManifestFile:
-    """Read one file, and parse it unless its digest is ``known``.
+def digest_of(data: bytes) -> bytes:
+    """What tells contents apart."""
+    return blake2b(data, digest_size=16).digest()
+
+
+def read_manifests(
+    path: Path, known: bytes = b"", written: Written | None = None, *, ask_writers: bool = False
+) -> ManifestFile:
+    """Read one file, and parse it unless its digest is ``known``, or that of ``written``.
 
     With ``ask_writers`` it is not read while somebody has it open for writing.
     """
@@ -117,7 +132,7 @@ def read_manifests(path: Path, known: bytes = b"", *, ask_writers: bool = False)
     except OSError as error:
         return _failed(path, error)
     try:
-        return _read(path, descriptor, known, ask_writers=ask_writers)
+        return _read(path, descriptor, known, written, ask_writers=ask_writers)
     except OSError as error:
         return _failed(path, error)
     finally:
@@ -136,27 +151,42 @@ def _failed(path: Path, error: OSError) -> ManifestFile:
     return ManifestFile(Outcome.UNREADABLE, error=text)
 
 
-def _read(path: Path, descriptor: int, known: bytes, *, ask_writers: bool) -> ManifestFile:
+def _read(
+    path: Path, descriptor: int, known: bytes, written: Written | None, *, ask_writers: bool
+) -> ManifestFile:
     signature = signature_of(os.fstat(descriptor))
     if signature is None:
         return ManifestFile(Outcome.ABSENT)
-    written = _is_written(descriptor) if ask_writers else None
-    if written:
+    is_open = _is_written(descriptor) if ask_writers else None
+    if is_open:
         return ManifestFile(Outcome.OPEN, signature)
     data = _content(descriptor, SIZE_LIMIT) if signature.size <= SIZE_LIMIT else None
-    digest = b"" if data is None else blake2b(data, digest_size=16).digest()
+    digest = b"" if data is None else digest_of(data)
     read = partial(
-        ManifestFile, signature=signature, certainly_closed=written is False, digest=digest
+        ManifestFile, signature=signature, certainly_closed=is_open is False, digest=digest
     )
     if data is None or len(data) > SIZE_LIMIT:
         return read(Outcome.BROKEN, error=f"{path} is larger than {SIZE_LIMIT} bytes; split it")
     if digest == known:
         return read(Outcome.SAME)
     try:
-        found = parse_manifests(data, str(path))
+        if written is not None and digest == written.digest:
+            found = [Located(written.manifest, str(path), 1)]
+        else:
+            found = _parsed(path, data)
         return read(Outcome.GOOD, objects=tuple((_reference(item), item) for item in found))
     except ManifestError as error:
         return read(Outcome.BROKEN, error=str(error))
+
+
+def _parsed(path: Path, data: bytes) -> list[Located]:
+    try:
+        return parse_manifests(data, str(path))
+    except ManifestError:
+        raise
+    except Exception as error:  # a fault of the parser must not stop other files
+        message = f"{path}: {type(error).__name__} while reading it"
+        raise ManifestError(message, cure="report this with the file") from error
 
 
 def _reference(located: Located) -> Reference:

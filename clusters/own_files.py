@@ -14,7 +14,7 @@ from uuid import uuid4
 import yaml
 
 from clusters.errors import WriteError
-from clusters.manifest_file import Outcome, read_manifests
+from clusters.manifest_file import Outcome, Written, digest_of, read_manifests
 from clusters.manifests import reference
 from clusters.model import ChangeOp, Manifest, SliceChange
 from clusters.slice_names import NAME_PREFIX, is_dns_label, is_dns_name, is_ours
@@ -54,8 +54,8 @@ class OwnFiles:
             raise WriteError(message, cure=cure, code="bad_name", retryable=False)
         return path
 
-    def carry_out(self, change: SliceChange) -> Path:
-        """Do one change, however often; returns the path.  Raises WriteError.
+    def carry_out(self, change: SliceChange) -> tuple[Path, Written | None]:
+        """Do one change, however often; returns the path and what lies there.  Raises WriteError.
 
         A foreign file in the place of an object is left alone: that refuses a write, for as long as
         the file is there, and makes a delete needless.
@@ -64,15 +64,14 @@ class OwnFiles:
         try:
             if change.op is ChangeOp.DELETE:
                 self._delete(path)
-            else:
-                self._write(path, change.manifest)
+                return path, None
+            return path, self._write(path, change.manifest)
         except OSError as error:
             message = f"cannot write {path}: {error.strerror}"
             cure = "make room on the disk, or the folder writable for the agent"
             raise WriteError(
                 message, cure=cure, code="target_unwritable", retryable=True
             ) from error
-        return path
 
     def sweep(self) -> None:
         """Remove what an agent that was killed while writing left behind."""
@@ -102,19 +101,22 @@ class OwnFiles:
         with contextlib.suppress(OSError):
             path.parent.rmdir()
 
-    def _write(self, path: Path, manifest: Manifest) -> None:
+    def _write(self, path: Path, manifest: Manifest) -> Written:
         if self._is_foreign(path):
             message = f"{path} exists and is not ours"
             raise WriteError(message, cure="move it away", code="name_taken", retryable=True)
-        text = yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, default_flow_style=False)
+        data = yaml.dump(
+            manifest, Dumper=_Dumper, sort_keys=False, default_flow_style=False, encoding="utf-8"
+        )
         fresh = path.with_name(str(uuid4()).join(_TEMPORARY))
         try:
-            _put(fresh, text.encode())
+            _put(fresh, data)
             fresh.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
                 fresh.unlink()
             raise
+        return Written(digest_of(data), manifest)
 
 
 def _put(path: Path, data: bytes) -> None:

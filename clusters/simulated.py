@@ -8,7 +8,6 @@ memory and refused as an API server would; :meth:`SimulatedCluster.put` and
 
 from __future__ import annotations
 
-import ipaddress
 import random
 import uuid
 from bisect import insort
@@ -48,10 +47,6 @@ _APPEARS, _GOES = 0.25, 0.5
 _IDLE_SECONDS = 3600.0
 
 
-def _numeric(endpoint: Endpoint) -> int:
-    return int(ipaddress.IPv4Address(endpoint.address))
-
-
 def _ignore(_: ServiceKey) -> None:
     """A sink while nobody listens."""
 
@@ -80,10 +75,11 @@ class SimulatedCluster:
         self._duration = duration
         self._rng = random.Random(f"{seed}/{cluster}")  # noqa: S311 - a simulation
         self._next_address = self._rng.getrandbits(8) << 16
-        self._used: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """Addresses in use, as numbers: the order of endpoints."""
         self._keys = [self._key(number) for number in range(services)]
         self._endpoints: dict[ServiceKey, list[Endpoint]] = {
-            key: sorted((self._fresh(key) for _ in range(endpoints)), key=_numeric)
+            key: sorted((self._fresh(key) for _ in range(endpoints)), key=self._numeric)
             for key in self._keys
         }
         self._size = endpoints
@@ -112,12 +108,15 @@ class SimulatedCluster:
             number = self._next_address
             self._next_address = (number + 1) % _ADDRESSES
             address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
-            if number & 255 not in {0, 255} and address not in self._used:
+            if number & 255 not in {0, 255} and address not in self._numbers:
                 break
-        self._used.add(address)
+        self._numbers[address] = number
         ports = _PORTS[len(key.name) % len(_PORTS)]
         pod = f"{key.name}-{number:06x}"
         return Endpoint(address, ports, zone="zone-a", node=f"n-{number % 7}", pod=pod)
+
+    def _numeric(self, endpoint: Endpoint) -> int:
+        return self._numbers[endpoint.address]
 
     # ---- watching ------------------------------------------------------------------------------
 
@@ -153,9 +152,9 @@ class SimulatedCluster:
         at = self._rng.randrange(len(endpoints)) if endpoints else 0
         dice = self._rng.random()
         if not endpoints or (dice < _APPEARS and len(endpoints) <= self._size):
-            insort(endpoints, self._fresh(key), key=_numeric)
+            insort(endpoints, self._fresh(key), key=self._numeric)
         elif dice < _GOES and len(endpoints) > 1:
-            self._used.discard(endpoints.pop(at).address)
+            del self._numbers[endpoints.pop(at).address]
         else:
             ready = not endpoints[at].ready
             endpoints[at] = replace(endpoints[at], ready=ready, serving=ready)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import importlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -117,7 +119,12 @@ async def following(
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Without the right to look into everything, should the tests be run by root."""
+    """Without the right to look into everything, should the tests be run by root.
+
+    What Python imports late is imported before, since its own files may be out of reach, too.
+    """
+    importlib.import_module("concurrent.futures.thread")
+    codecs.lookup("utf-8-sig")
     former = os.geteuid()
     if former == 0:
         os.seteuid(_NOBODY)
