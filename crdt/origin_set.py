@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -178,15 +178,11 @@ class OriginSet:
     def floor_keeping(self, number: int) -> int:
         """The least floor that leaves at most ``number`` tombstones; 0 when that many are kept."""
         surplus = self.tombstone_count - number
-        for stamp, element in self._tombstones:
-            if surplus <= 0:
-                break
-            stored = self._entries.get(element)
-            if stored is not None and stored[0] == stamp:
-                surplus -= 1
-                if surplus == 0:
-                    return stamp
-        return 0
+        if surplus <= 0:
+            return 0
+        get = self._entries.get
+        kept = (stamp for stamp, element in self._tombstones if get(element, (0,))[0] == stamp)
+        return next(islice(kept, surplus - 1, None))
 
     def root(self) -> bytes:
         """The digest of all entries (a head's ``root``)."""

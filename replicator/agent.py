@@ -33,7 +33,6 @@ from replicator.items import item_of
 from replicator.journal import Journal, OwnBatch
 from replicator.kinds import ENDPOINT
 from replicator.links import Links
-from replicator.messages import Record
 from replicator.ops.address import parse_address
 from replicator.ops.broadcast import Broadcast
 from replicator.ops.health import HealthServer
@@ -352,10 +351,9 @@ class Agent:
     def own_snapshot(self) -> OriginSnapshot | None:
         """Our own published state, None before the first head."""
         own = self.replica.own
-        if own.head is None:
+        if own.head is None or own.record is None:
             return None
-        record = Record(own.origin, own.signer.key_id, own.signer.chain)
-        return OriginSnapshot(own.head, record, tuple(own.elements.entries()))
+        return OriginSnapshot(own.head, own.record, tuple(own.elements.entries()))
 
     def ready(self) -> tuple[bool, list[str]]:
         """Whether traffic and rollouts may rely on this agent, and why not."""

@@ -90,6 +90,7 @@ class Views:
             "head_age_seconds": head_age,
             "staleness_seconds": None if age is None else round(age, 3),
             "via": None if source is None else source.cluster,
+            "changes_committed": None if remote is None else remote.changes,
             "convergence_ms": None if remote is None else remote.latencies.summary(),
             "clock_offset_ms": milliseconds(source.offset_ns) if source and direct else None,
         }

@@ -14,6 +14,7 @@ Head bytes (``encode_head``) are also what the journal and snapshot files keep.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, assert_never, cast
 
 import msgpack
@@ -210,11 +211,11 @@ def _refuse_extension(code: int, _: bytes) -> None:
     raise ProtocolError(message, code="ext_not_allowed")
 
 
-def _distinct(pairs: list[tuple[object, object]]) -> dict[object, object]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise _bad("a map that names a key twice")
-    return result
+def _ordered(pairs: list[tuple[object, object]]) -> dict[object, object]:
+    keys = [msgpack.packb(key) for key, _ in pairs] if len(pairs) > 1 else []
+    if any(before >= after for before, after in pairwise(keys)):
+        raise _bad("a map that names a key twice or out of order")
+    return dict(pairs)
 
 
 def _refuse_map(_: object) -> None:
@@ -240,7 +241,12 @@ def _unpacked(data: bytes | memoryview, **limits: object) -> object:
         return cast(
             "object",
             msgpack.unpackb(
-                data, strict_map_key=False, ext_hook=_refuse_extension, max_ext_len=0, **limits
+                data,
+                strict_map_key=False,
+                ext_hook=_refuse_extension,
+                max_ext_len=0,
+                max_array_len=LIST_LIMIT,
+                **limits,
             ),
         )
     except (UnicodeDecodeError, msgpack.exceptions.ExtraData) as error:
@@ -258,20 +264,16 @@ def _unpacked(data: bytes | memoryview, **limits: object) -> object:
 
 
 def unpack_plain(data: bytes | memoryview) -> object:
-    """One MessagePack value without extension types and repeated keys.
+    """One MessagePack value without extension types, its map keys in canonical order.
 
-    Raises :class:`ProtocolError` otherwise, with code ``ext_not_allowed`` or ``bad_frame``.
+    Raises :class:`ProtocolError` otherwise, and for a list or map of more than :data:`LIST_LIMIT`
+    items, with code ``ext_not_allowed`` or ``bad_frame``.  Other canonical forms are not checked.
     """
-    return _unpacked(data, object_pairs_hook=_distinct)
+    return _unpacked(data, object_pairs_hook=_ordered, max_map_len=LIST_LIMIT)
 
 
 def _unpack_frame(data: memoryview) -> object:
-    return _unpacked(
-        data,
-        object_pairs_hook=_refuse_map,
-        list_hook=_counting(),
-        max_array_len=LIST_LIMIT,
-    )
+    return _unpacked(data, object_pairs_hook=_refuse_map, list_hook=_counting(), max_map_len=0)
 
 
 def decode(frame: bytes) -> m.Message:

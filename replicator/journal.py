@@ -23,6 +23,7 @@ from crdt import Entry
 from replicator.errors import JournalError
 from replicator.journal_database import Database, check_of, corrupt, explain_os
 
+_ROWS_AT_ONCE = (512, 32, 1)
 _REMOVE = 1
 _OWN_SCHEMA = f"""
 CREATE TABLE own (
@@ -204,8 +205,19 @@ def _in_use(folder: Path, note: Path) -> JournalError:
     return JournalError(message, cure=cure, code="journal_locked")
 
 
-def _rows(entries: Iterable[Entry]) -> list[tuple[bytes, int, int, bytes, int]]:
-    return [(*entry, check_of(*entry)) for entry in entries]
+def _put(rows: sqlite3.Connection, row: str, entries: Sequence[Entry]) -> None:
+    """Write ``entries`` in few statements: ``row`` is what one row is made of.
+
+    The interpreter is let go with each statement, and while the event loop is busy taking it back
+    costs milliseconds: row by row, a big batch took seconds.
+    """
+    at = 0
+    for size in _ROWS_AT_ONCE:
+        statement = f"REPLACE INTO entries VALUES {', '.join([f'({row})'] * size)}"  # noqa: S608
+        while len(entries) - at >= size:
+            some = entries[at : at + size]
+            rows.execute(statement, [part for one in some for part in (*one, check_of(*one))])
+            at += size
 
 
 def _checked(rows: Iterable[tuple[bytes, int, int, bytes, int]], path: Path) -> list[Entry]:
@@ -243,7 +255,7 @@ def _store_own(rows: sqlite3.Connection, batch: OwnBatch) -> None:
     crc = check_of(batch.epoch, batch.ceiling, batch.last_stamp, head or b"")
     version = (batch.epoch, batch.ceiling, batch.last_stamp, head, crc)
     rows.execute("REPLACE INTO own VALUES (1, ?, ?, ?, ?, ?)", version)
-    rows.executemany("REPLACE INTO entries VALUES (?, ?, ?, ?, ?)", _rows(batch.entries))
+    _put(rows, "?, ?, ?, ?, ?", batch.entries)
     query = f"DELETE FROM entries WHERE op = {_REMOVE} AND stamp <= ?"  # noqa: S608 - a constant
     rows.execute(query, (batch.floor,))
 
@@ -267,10 +279,7 @@ def _store_remotes(rows: sqlite3.Connection, commits: Sequence[RemoteCommit]) ->
         number = _store_origin(rows, commit)
         if commit.replace:
             rows.execute("DELETE FROM entries WHERE origin = ?", (number,))
-        rows.executemany(
-            f"REPLACE INTO entries VALUES ({number}, ?, ?, ?, ?, ?)",  # noqa: S608 - an integer
-            _rows(commit.entries),
-        )
+        _put(rows, f"{number}, ?, ?, ?, ?, ?", commit.entries)
         query = f"DELETE FROM entries WHERE origin = ? AND op = {_REMOVE} AND stamp <= ?"  # noqa: S608
         rows.execute(query, (number, commit.floor))
 

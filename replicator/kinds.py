@@ -18,7 +18,6 @@ from typing import Any
 
 import msgpack
 
-from crdt import pack
 from replicator.codec import unpack_plain
 from replicator.errors import ProtocolError
 
@@ -28,6 +27,7 @@ _MAX_PORTS = 100
 _MAX_PORT = 65535
 _MAX_DEPTH = 16
 _INT63 = 2**63 - 1
+_NESTED = (list, dict)
 
 
 class _Wrong(Exception):  # noqa: N818 - never leaves this module
@@ -138,44 +138,37 @@ def unpack(data: bytes) -> Any:  # noqa: ANN401 - any MessagePack value
 def _canonical(data: bytes, what: str) -> object:
     """The value in ``data``, which must be its canonical form.
 
-    The library's packer writes lists and scalars exactly as :func:`crdt.pack` does (a property test
-    holds that), so only what it would write otherwise (maps) is packed a second time: 1.5 us
-    instead of 12 us an entry.
+    With map keys in order, the library's packer writes exactly what :func:`crdt.pack` does (a
+    property test holds that), in a tenth of the time.
     """
     try:
         value = unpack_plain(data)
-        canonical = pack(value) if _has_maps(value) else msgpack.packb(value)
     except ProtocolError as error:
-        message = f"{what} is not MessagePack of plain values"
+        message = f"{what} is not canonical MessagePack of plain values"
         code = "bad_entry" if error.code == "bad_frame" else error.code
         raise ProtocolError(message, code=code) from error
-    except _Wrong as error:
+    if _too_deep(value):
         message = f"{what} is nested deeper than {_MAX_DEPTH}"
-        raise ProtocolError(message, code="bad_entry") from error
-    if canonical != data:
+        raise ProtocolError(message, code="bad_entry")
+    if msgpack.packb(value) != data:
         message = f"{what} is not in canonical form"
         raise ProtocolError(message, code="bad_entry")
     return value
 
 
-def _has_maps(value: object) -> bool:
-    """Whether there is a map anywhere in ``value``; not recursive, since a peer chose the depth."""
-    maps = False
-    level = [value] if isinstance(value, list | dict) else []
-    depth = 0
-    while level:
-        depth += 1
-        if depth > _MAX_DEPTH:
-            raise _Wrong
-        below: list[object] = []
-        for item in level:
-            if isinstance(item, dict):
-                maps = True
-                below += item.values()
-            else:
-                below += item
-        level = [item for item in below if isinstance(item, list | dict)]
-    return maps
+def _too_deep(value: object) -> bool:
+    """Whether ``value`` exceeds the depth limit; not recursive, since a peer chose the depth."""
+    level: list[Any] = [value]
+    for _ in range(_MAX_DEPTH + 1):
+        level = [item for item in level if isinstance(item, _NESTED)]
+        if not level:
+            return False
+        level = [
+            item
+            for holder in level
+            for item in (holder.values() if isinstance(holder, dict) else holder)
+        ]
+    return True
 
 
 def _check_schema(kind: Kind | None, key: list[Any], op: int, content: object) -> None:

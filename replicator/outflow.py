@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from crdt import Chunk, Head, Origin, OriginSet
+from crdt import Chunk, Head, Origin
 from replicator import messages as m
 from replicator.codec import LIST_LIMIT, encode
 from replicator.cursor import Cursor
@@ -26,7 +26,8 @@ _CACHED_CHUNKS = 64
 class Served:
     """One origin as it may be served now."""
 
-    elements: OriginSet
+    since: Callable[[int, int], Chunk]
+    """As :meth:`crdt.OriginSet.since` of exactly the state at ``head``."""
     head: Head
     record: m.Record
 
@@ -106,7 +107,7 @@ class Outflow:
         known = self._cuts.get(key)
         if known is not None:
             return known
-        chunk = source.elements.since(cursor.position, self._chunk_bytes)
+        chunk = source.since(cursor.position, self._chunk_bytes)
         if len(chunk.entries) > LIST_LIMIT:
             entries = chunk.entries[:LIST_LIMIT]
             chunk = Chunk(entries, entries[-1][1], complete=False)

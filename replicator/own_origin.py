@@ -1,25 +1,38 @@
 """Our own origin: the only writer of this cluster's elements.
 
 Changes are stamped when observed and wait in the pending batch; :meth:`OwnOrigin.seal` moves the
-batch into the served state and signs the next head (rules C1, C3).  Nothing of a sealed batch may
-be served before it is durable, so while ``sealing`` the set must not be read for peers.
+batch into the set and signs the next head (rules C1, C3).  Nothing of a sealed batch is served
+before it is durable: while ``sealing``, what it replaced is kept, and peers are served the state
+before it. Under steady load some batch always is being sealed, and nobody must have to wait for a
+pause.
 
-Invariant: an element whose value is unchanged gets no new stamp.
+Invariants: an element whose value is unchanged gets no new stamp; :meth:`OwnOrigin.served` is
+exactly the state at the last durable head.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import merge
+from operator import itemgetter
 
 from clusters.model import ServiceKey
-from crdt import Change, Entry, Head, Origin, OriginSet, StampClock, Version
+from crdt import Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
 from crdt.origin_set import ADD, NIL, REMOVE
 from replicator.kinds import MAX_ENTRY_BYTES
 from replicator.messages import Record
+from replicator.outflow import Served
 from replicator.projection import service_of
 from replicator.service_index import ServiceIndex
 from replicator.signing import Signer
+
+_STAMP = itemgetter(1)
+
+
+def _live_value(entry: Entry | None) -> bytes | None:
+    return None if entry is None or entry[2] == REMOVE else entry[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,11 @@ class OwnOrigin:
         self.record: Record | None = None
         """By what :attr:`head` verifies; None for a head of an earlier life until it is re-issued,
         since the certificate may be another one now."""
+        self.published_head: Head | None = None
+        """The last durable head: also while the next is sealed."""
+        self._published_record: Record | None = None
+        self._former: list[Entry] = []
+        """What the batch being sealed replaced, by stamp."""
         self.sealing = False
         self.oversized = 0
         """Entries left out for exceeding the entry limit."""
@@ -69,7 +87,7 @@ class OwnOrigin:
 
     def restore_head(self, head: Head) -> None:
         """Take the journal's last head; later ones, and its re-issues, are issued above it."""
-        self.head = head
+        self.head = self.published_head = head
         self._issued_at = head.issued_at
 
     @property
@@ -89,20 +107,18 @@ class OwnOrigin:
         over the size limit is left out and counted.
         """
         current = self._services.setdefault(key, {})
-        fitting = {
-            element: value
-            for element, value in stated.items()
-            if len(element) + len(value) <= MAX_ENTRY_BYTES
-        }
-        self.oversized += len(stated) - len(fitting)
         changes: list[tuple[bytes, int, bytes]] = [
-            (element, REMOVE, NIL) for element in current if element not in fitting
+            (element, REMOVE, NIL) for element in current.keys() - stated.keys()
         ]
-        changes += [
-            (element, ADD, value)
-            for element, value in fitting.items()
-            if current.get(element) != value
-        ]
+        for element, value in stated.items():
+            if current.get(element) == value:
+                continue
+            if len(element) + len(value) <= MAX_ENTRY_BYTES:
+                changes.append((element, ADD, value))
+                continue
+            self.oversized += 1
+            if element in current:
+                changes.append((element, REMOVE, NIL))
         for element, op, value in sorted(changes):
             self._pending[element] = (element, self._clock.next(wall_ns), op, value)
             if op == ADD:
@@ -141,7 +157,8 @@ class OwnOrigin:
         stamp = self._clock.last if entries or self._floor_stamp else self.elements.version.stamp
         if stamp == 0:
             stamp = self._clock.next(wall_ns)
-        before = {entry[0]: self.elements.get(entry[0]) for entry in entries}
+        before = {entry[0]: self.elements.entry(entry[0]) for entry in entries}
+        self._former = sorted(filter(None, before.values()), key=_STAMP)
         self.elements.advance(entries, version=Version(self.epoch, stamp), floor=floor)
         changes = self._reindex(before)
         observed = wall_ns if self._observed_at is None else self._observed_at
@@ -155,11 +172,11 @@ class OwnOrigin:
             self.epoch, self._clock.ceiling, self._clock.last, head, entries, floor, changes
         )
 
-    def _reindex(self, before: Mapping[bytes, tuple[int, bytes] | None]) -> tuple[Change, ...]:
+    def _reindex(self, before: Mapping[bytes, Entry | None]) -> tuple[Change, ...]:
         changes = []
         for element, old in before.items():
-            entry, new = self.elements.entry(element), self.elements.get(element)
-            values = (None if old is None else old[1], None if new is None else new[1])
+            entry = self.elements.entry(element)
+            values = (_live_value(old), _live_value(entry))
             if values[0] == values[1]:
                 continue  # came and went within the batch, or went and came back
             stamp = self.elements.version.stamp if entry is None else entry[1]
@@ -170,6 +187,34 @@ class OwnOrigin:
     def published(self) -> None:
         """The sealed batch is durable: its head may be served."""
         self.sealing = False
+        self._former = []
+        self.published_head, self._published_record = self.head, self.record
+
+    def served(self) -> Served | None:
+        """What peers may be told: the state at the last durable head.
+
+        None before there is one of this life, and while a batch is sealed that drops tombstones.
+        """
+        head, record = self.published_head, self._published_record
+        if head is None or record is None or self.elements.floor > head.floor:
+            return None
+        return Served(self._since if self.sealing else self.elements.since, head, record)
+
+    def _since(self, position: int, budget: int) -> Chunk:
+        """As ``elements.since``, without the batch being sealed and with what it replaced."""
+        assert self.published_head is not None  # noqa: S101 - it is served
+        top = self.published_head.stamp
+        chunk = self.elements.since(position, budget)
+        to = min(chunk.to, top)
+        kept = chunk.entries[: bisect_right(chunk.entries, to, key=_STAMP)]
+        first, last = (bisect_right(self._former, stamp, key=_STAMP) for stamp in (position, to))
+        taken: list[Entry] = []
+        for entry in merge(kept, self._former[first:last], key=_STAMP):
+            budget -= len(entry[0]) + len(entry[3])
+            if budget < 0 and taken:
+                return Chunk(taken, taken[-1][1], complete=False)
+            taken.append(entry)
+        return Chunk(taken, to, complete=to == top)
 
     def reissue(self, wall_ns: int) -> Head:
         """Sign the present head anew with a later issue time; nothing else changes."""
@@ -177,6 +222,7 @@ class OwnOrigin:
             message = "no published head to issue again"
             raise ValueError(message)
         self.head = self._sign(wall_ns, self.head.observed_at)
+        self.published()
         return self.head
 
     def _sign(self, wall_ns: int, observed_at: int) -> Head:

@@ -86,6 +86,8 @@ class RemoteOrigin:
         """The last transfer did not add up: ask for a snapshot."""
         self._staged_bytes = 0
         self.latencies = Latencies()
+        self.changes = 0
+        """Elements added, changed or removed by commits in this life."""
 
     @property
     def version(self) -> Version:

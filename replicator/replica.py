@@ -38,6 +38,7 @@ from replicator.signing import Verifier
 from replicator.subscriptions import Subscriptions
 
 REISSUE_SECONDS = 10.0
+COLLECT_SECONDS = 10.0
 ORIGIN_LIMIT = 4096
 """Origins known at most, and named by one peer at most."""
 _ADVERTS = 1000
@@ -70,6 +71,7 @@ class Replica:
         self._digest: bytes | None = None
         self._next_number = 1
         self._reissue_at = 0.0
+        self._collect_at = 0.0
         self.acknowledged: dict[str, Acknowledged] = {}
         """How far each member has committed our own origin."""
 
@@ -165,8 +167,7 @@ class Replica:
             case m.Stop():
                 session.cursors.pop(message.origin, None)
             case m.Record():
-                if message.origin in session.wanting | session.enquiries:
-                    session.records[message.origin] = message
+                session.keep_record(message)
             case m.Transfer():
                 return self._transfer(session, message, now, wall_ns)
             case m.Beat():
@@ -185,7 +186,8 @@ class Replica:
     def _hello(self, session: Session, hello: m.Hello, now: float) -> list[Effect]:
         check_hello(self.me, session, hello, self.uids)
         effects: list[Effect] = []
-        if self.uids.setdefault(hello.cluster, hello.uid) == hello.uid:
+        if hello.cluster not in self.uids:
+            self.uids[hello.cluster] = hello.uid
             effects.append(Remember(f"uid/{hello.cluster}", hello.uid.encode()))
         session.peer = hello
         twin = twin_of(session, self.sessions.values())
@@ -344,6 +346,7 @@ class Replica:
         if not taken.replaced:
             seconds = self._convergence(remote, head.observed_at, wall_ns)
             remote.latencies.add(seconds)
+        remote.changes += len(taken.changes)
         changed = Changed(remote.origin, frozenset(services), tuple(taken.changes), seconds)
         for session in self.sessions.values():
             session.settle(now)
@@ -401,14 +404,11 @@ class Replica:
     def _serve(self, origin: Origin) -> Served | None:
         """What may be served of an origin: ours once durable, others' committed once relaying."""
         if origin == self.own.origin:
-            own = self.own
-            if own.sealing or own.head is None or own.record is None:
-                return None
-            return Served(own.elements, own.head, own.record)
+            return self.own.served()
         remote = self.remotes.get(origin)
         if not self.relaying or remote is None or remote.head is None or remote.record is None:
             return None
-        return Served(remote.elements, remote.head, remote.record)
+        return Served(remote.elements.since, remote.head, remote.record)
 
     @property
     def encoded_chunks(self) -> int:
@@ -425,7 +425,7 @@ class Replica:
         if self._digest is None:
             rows = []
             heads = [remote.head for remote in self.remotes.values()]
-            for head in [self.own.head, *heads]:
+            for head in [self.own.published_head, *heads]:
                 if head is not None:
                     state = [*head.version, head.floor, head.count, head.root]
                     rows.append([*head.origin, *state])
@@ -435,11 +435,13 @@ class Replica:
     def tick(self, now: float, wall_ns: int) -> list[Effect]:
         """Do what is due: beats, re-issue, stalled sources, dead links."""
         effects: list[Effect] = []
-        if now >= self._reissue_at and self.own.head is not None and not self.own.sealing:
-            self._reissue_at = now + REISSUE_SECONDS
+        if now >= self._collect_at:
+            self._collect_at = now + COLLECT_SECONDS
             floor = new_floor(self.own.elements, self.acknowledged.values(), now)
             if floor is not None:
                 self.own.move_floor(floor, wall_ns)
+        if now >= self._reissue_at and self.own.head is not None and not self.own.sealing:
+            self._reissue_at = now + REISSUE_SECONDS
             effects += self.reissue_now(wall_ns)
         for number, session in sorted(self.sessions.items()):
             reason = None if session.closing else session.overdue(now)

@@ -15,6 +15,7 @@ from crdt import Origin
 from replicator import messages as m
 from replicator.codec import encode
 from replicator.cursor import Cursor
+from replicator.errors import ProtocolError
 from replicator.freshness import ClockFilter, exchange
 
 BEAT_BUSY_SECONDS = 1.0
@@ -24,6 +25,8 @@ HELLO_SECONDS = 5.0
 SILENCE_SECONDS = 10.0
 """A link on which nothing arrives for this long is closed (five idle beats)."""
 _OUTBOX_LIMIT = 10_000
+_RECORDS_LIMIT = 16 << 20
+"""Bytes of certificates kept for one peer; five hundred clusters need two mebibytes."""
 
 
 class Session:
@@ -89,6 +92,19 @@ class Session:
         frames = list(self._outbox)
         self._outbox.clear()
         return frames
+
+    def keep_record(self, record: m.Record) -> None:
+        """Keep a record until a head verifies by it; one that was not asked for is forgotten.
+
+        Raises :class:`ProtocolError` (``too_large``) beyond any honest number of certificates.
+        """
+        if record.origin not in self.wanting and record.origin not in self.enquiries:
+            return
+        self.records[record.origin] = record
+        kept = sum(len(item) for one in self.records.values() for item in one.chain)
+        if kept > _RECORDS_LIMIT:
+            detail = f"the certificates that {self.cluster} sent exceed {_RECORDS_LIMIT} bytes"
+            raise ProtocolError(detail, code="too_large")
 
     @property
     def has_outbox(self) -> bool:

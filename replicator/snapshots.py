@@ -9,6 +9,7 @@ Layout: operations.md 4a; ``format`` names its version.
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from clusters.addresses import numeric_key
 from clusters.model import Endpoint
 from crdt import CrdtError, Entry, Head, OriginSet, Stamp, pack
 from crdt.origin_set import ADD, REMOVE, entry_bytes
+from crdt.stamp import MAX_NANOTIME
 from replicator import codec
 from replicator.errors import InputError, ProtocolError
 from replicator.items import item_of
@@ -46,9 +48,11 @@ class OriginSnapshot:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """A MessagePack value as JSON; bytes, which JSON lacks, as ``{"base64": text}``."""
+    """A MessagePack value as JSON; what JSON lacks as ``{"base64": text}``, ``{"float": text}``."""
     if isinstance(value, bytes):
         return {"base64": b64encode(value).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -207,6 +211,18 @@ def _objects(holder: Json, name: str) -> list[Json]:
     return list(rows)
 
 
+def _items(document: Json) -> tuple[Json, ...]:
+    """The list of items, each of a shape that can be shown."""
+    rows = _objects(document, "items")
+    for index, row in enumerate(rows):
+        ports = row.get("ports")
+        listed = isinstance(ports, list) and all(isinstance(port, dict) for port in ports)
+        if not listed and ports is not None:
+            detail = f"ports of items[{index}] is not right"
+            raise _unreadable(detail)
+    return tuple(rows)
+
+
 def _stated(row: Json, where: str) -> StatedOrigin:
     record = _field(row, "record", dict, where)
     chain = _field(record, "chain", list, where)
@@ -247,7 +263,7 @@ def parse(document: object) -> Snapshot:
         taken_at=_field(document, "taken_at", str, "the document"),
         origins=tuple(_stated(row, f"origins[{index}]") for index, row in enumerate(origins)),
         entries=tuple(entries),
-        items=tuple(_objects(document, "items")),
+        items=_items(document),
     )
 
 
@@ -270,7 +286,7 @@ def decode_raw(text: str) -> Entry:
     except (ValueError, CrdtError, ProtocolError) as error:
         message = "raw is not MessagePack of an entry in base64"
         raise ValueError(message) from error
-    if not canonical or op not in _OPS:
+    if not canonical or op not in _OPS or not 0 <= stamp <= MAX_NANOTIME:
         message = "raw is not an entry in canonical form"
         raise ValueError(message)
     return (element, stamp, op, content)

@@ -66,7 +66,6 @@ class Subscriptions:
 
     def ask(self, remote: RemoteOrigin) -> list[Effect]:
         """(Re)start the transfer of ``remote`` from its source at the committed version."""
-        remote.staging = None
         session = self._sessions[remote.source or 0]
         session.enquiries.discard(remote.origin)
         session.wanting.add(remote.origin)

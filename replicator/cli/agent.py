@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import secrets
@@ -17,6 +18,10 @@ import typer
 from replicator.config import load_config
 from replicator.identity import PeerIdentity
 
+_COLLECT_AFTER = (50_000, 20, 50)
+"""Allocations between passes of the cyclic collector: an agent holds hundreds of thousands of
+small objects without cycles, and walking them took a seventh of its time under load."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -28,6 +33,7 @@ def agent(
 ) -> None:
     """Run the agent of one cluster in the foreground."""
     _log_to_stderr()
+    gc.set_threshold(*_COLLECT_AFTER)
     asyncio.run(_run(config))
 
 

@@ -62,9 +62,15 @@ def _read(name: str) -> tuple[Json, Snapshot]:
 
 
 def _write(text: str, name: str) -> None:
-    """Put ``text`` into the file ``name`` by rename, so that no half-written one is left."""
-    target = Path(name)
+    """Put ``text`` into the file ``name`` by rename, so that no half-written one is left.
+
+    A former file is replaced; what is no file (a pipe, a terminal) is written to as it is.
+    """
     try:
+        target = Path(name).resolve()
+        if Path(name).exists() and not target.is_file():
+            Path(name).write_text(text, encoding="utf-8")
+            return
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -73,15 +79,15 @@ def _write(text: str, name: str) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        message = f"cannot write {name}: {error.strerror}"
+    except (OSError, ValueError) as error:
+        message = f"cannot write {name}: {getattr(error, 'strerror', None) or error}"
         raise InputError(message, cure="name a file in a folder you may write") from error
 
 
 def export(
     agent: AgentOption = DEFAULT_ADDRESS,
     file: Annotated[
-        str, typer.Option("--file", "-f", metavar="FILE", help="Write there; - is stdout.")
+        str, typer.Option("--file", "-f", metavar="FILE", help="Write or replace; - is stdout.")
     ] = STDIN,
     output: DocumentOption = DocumentFormat.JSON,
 ) -> None:

@@ -20,10 +20,10 @@ from clusters.base import Clock
 from replicator.demo import summary
 from replicator.demo.lag import Delay, Phases, by_pair, over_the_delay
 from replicator.demo.regions import REGIONS, one_way_ms
-from replicator.demo.show import Screen, View
+from replicator.demo.show import RECENT_SECONDS, Screen, View
 from replicator.demo.summary import Outcome, Reading
 from replicator.demo.watching import Watchers
-from replicator.demo.world import AgentTrouble, Churn, World
+from replicator.demo.world import AGENT, AgentTrouble, Churn, World
 from replicator.errors import NotGood
 
 SERVICES, ENDPOINTS, CHANGES_PER_SECOND = 20, 10, 10.0
@@ -40,7 +40,9 @@ _CATCH_UP_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
 _LOOK_PIPE_SECONDS = 2.0
 _LOOK_CLOSELY_SECONDS = 0.1
-_RECENT_NS = 10_000_000_000
+_NO_TIME = 0.001
+"""Seconds not worth waiting for."""
+_RECENT_NS = RECENT_SECONDS * 10**9
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -164,7 +166,7 @@ class Demo:
     async def _watch(self, until: float) -> None:
         """Show where things stand until ``until`` seconds after the beginning."""
         pause = _LOOK_SECONDS if self._screen.live else _LOOK_PIPE_SECONDS
-        while (left := until - self._seconds()) > 0:
+        while (left := until - self._seconds()) > _NO_TIME:
             before = self._clock.monotonic()
             await self._look()
             spent = self._clock.monotonic() - before
@@ -249,7 +251,7 @@ async def run(plan: Plan, clock: Clock) -> int | None:
     interruption = Interruption()
     with tempfile.TemporaryDirectory(prefix="replicator-demo-") as folder:
         regions = REGIONS[: plan.regions]
-        world = World(Path(folder), regions, plan.churn(), delay_of(plan), clock)
+        world = World(Path(folder), regions, plan.churn(), delay_of(plan), clock, AGENT)
         with interruption.watching(world):
             statuses: dict[str, int] = {}
             try:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
+RECENT_SECONDS = 10
+"""What counts as lately for the lags that are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -149,9 +152,10 @@ class Screen:
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        title = f"{view.seconds:.0f} s - lag p50/p99 of the last seconds in ms, (one-way delay)"
+        heading = (
+            f"{view.seconds:.0f} s  lag of the last {RECENT_SECONDS} s: p50/p99 ms (one-way delay)"
+        )
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-        table.title, table.title_justify = title, "left"
         table.add_column("REGION\nDIGEST", no_wrap=True)
         table.add_column("ELEMENTS\nHEAD AGE", justify="right")
         for origin in view.reading:
@@ -159,4 +163,4 @@ class Screen:
         for cells in rows(view, self._delay):
             table.add_row(*(Text(cell, style="red" if "cut off" in cell else "") for cell in cells))
         equal = len(summary.digests(view.reading)) == 1
-        return Group(table, Text(note(view), style="green" if equal else "yellow"))
+        return Group(Text(heading), table, Text(note(view), style="green" if equal else "yellow"))

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from replicator.ops.address import Address, TcpAddress, UnixAddress
 from replicator.ops.client import AgentClient
 from replicator.pki import create_ca, issue, save_pair
 
+AGENT = (sys.executable, "-m", "replicator", "agent")
 _CLUSTERSET = "demo"
 _HOST = "127.0.0.1"
 _POLL_SECONDS = 0.2
@@ -83,12 +85,14 @@ class World:
         churn: Churn,
         one_way_ms: Callable[[str, str], float],
         clock: Clock,
+        program: Sequence[str],
     ) -> None:
-        """Everything is made below ``folder``."""
+        """Everything is made below ``folder``; ``program --config FILE`` runs an agent."""
         self.regions = tuple(regions)
         self._folder = folder
         self._churn = churn
         self._clock = clock
+        self._program = tuple(program)
         self._held: list[socket.socket] = []
         self._listen = {region: self._port() for region in regions}
         self._operator = {region: self._operator_address(region) for region in regions}
@@ -164,8 +168,7 @@ class World:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("REPLICATOR_")}
         with (home / "agent.log").open("ab") as log:
             self._processes[region] = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "replicator", "agent", "--config"),
-                str(home / "agent.yaml"),
+                *(*self._program, "--config", str(home / "agent.yaml")),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -235,15 +238,17 @@ class World:
 
     def kill(self) -> None:
         """End every agent at once."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
         for process in self._processes.values():
             if process.returncode is None:
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(number)
 
     async def stop(self) -> dict[str, int]:
         """End every agent by its pid in order, then the relays; returns the exit statuses."""
-        for process in self._processes.values():
-            if process.returncode is None:
-                process.terminate()
+        self._signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 for process in self._processes.values():

@@ -15,7 +15,7 @@ from crdt import Origin, OriginSet, StampClock
 from replicator.exporter import Exporter
 from replicator.own_origin import OwnOrigin
 from tests.support.clock import FakeClock
-from tests.support.net_of_replicas import HashSigner
+from tests.support.signers import FakeSigner
 
 
 class Stubborn(SimulatedCluster):
@@ -41,7 +41,7 @@ class Bed:
         self.cluster.answers = {}
         self.own = OwnOrigin(
             Origin("fjord"),
-            HashSigner("fjord"),
+            FakeSigner("fjord"),
             epoch=1,
             clock=StampClock(),
             elements=OriginSet(),

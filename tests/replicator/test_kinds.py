@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
+from contextlib import suppress
+from itertools import repeat
 from typing import Any
 
 import msgpack
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from crdt import OriginSet, Version, pack
 from crdt.origin_set import ADD, NIL, REMOVE
+from replicator.codec import LIST_LIMIT
 from replicator.errors import ProtocolError
 from replicator.kinds import (
     CLUSTER,
@@ -24,6 +28,8 @@ from replicator.kinds import (
 )
 from tests.crdt.strategies import MAX_U64
 
+BUDGET_SECONDS = 0.5
+"""Several times what it takes while lines are traced."""
 PORT = ["http", 8080, "TCP", None]
 ENDPOINT_KEY = [ENDPOINT, "fjord", "shop", "cart", "10.20.1.4", [PORT]]
 ENDPOINT_VALUE = [3, None, "zone-1", "worker", "pod-1"]
@@ -42,6 +48,11 @@ GOOD = [
 scalars = st.none() | st.booleans() | st.integers(-(2**63), MAX_U64) | st.text() | st.binary()
 plain = st.recursive(
     scalars | st.floats(), lambda inner: st.lists(inner, max_size=20), max_leaves=40
+)
+keyed = st.recursive(
+    scalars | st.floats(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(scalars, inner, max_size=4),
+    max_leaves=12,
 )
 anything = st.recursive(
     scalars,
@@ -171,6 +182,9 @@ NOT_CANONICAL = {
     "a text in two bytes": b"\x92\x63\xd9\x05fjord",
     "a float of four bytes": b"\x93\x63\xa5fjord\xca\x3f\x80\x00\x00",
     "a map out of order": b"\x93\x63\xa5fjord\x82\x02\xc0\x01\xc0",
+    "a number that is no number as a key twice": (
+        b"\x93\x63\xa5fjord\x82" + (b"\xcb\x7f\xf8" + bytes(6) + b"\xc0") * 2
+    ),
     "a map key twice": b"\x93\x63\xa5fjord\x82\x01\xc0\x01\xc0",
     "bytes in a longer form": b"\x93\x63\xa5fjord\xc5\x00\x01x",
     "trailing bytes": b"\x92\x63\xa5fjord\xc0",
@@ -218,11 +232,86 @@ def test_any_bytes_are_an_entry_or_refused(element: bytes, value: bytes, op: int
         check_entry("fjord", pack(ENDPOINT_KEY), ADD, value + b"\xc1")
 
 
-def test_a_full_entry_of_nothing_but_lists_costs_little() -> None:
-    value = b"\xdc\xff\x00" + b"\x90" * 0xFF00
-    began = time.process_time()
-    check_entry("fjord", pack([99, "fjord"]), ADD, value)
-    assert time.process_time() - began < 0.25
+@given(st.sampled_from(GOOD), st.data())
+def test_a_damaged_entry_is_an_entry_in_canonical_form_or_refused(
+    entry: tuple[list[Any], list[Any]], data: st.DataObject
+) -> None:
+    parts = [bytearray(pack(part)) for part in entry]
+    for _ in range(data.draw(st.integers(1, 3))):
+        part = data.draw(st.sampled_from(parts))
+        part[data.draw(st.integers(0, len(part) - 1))] = data.draw(st.integers(0, 255))
+    element, value = map(bytes, parts)
+    with suppress(ProtocolError):
+        check_entry("fjord", element, ADD, value)
+        assert pack(unpack(element)) == element
+        assert pack(unpack(value)) == value
+        assert unpack(element)[1] == "fjord"
+
+
+@pytest.mark.parametrize(("key", "value"), GOOD)
+def test_an_entry_cut_short_anywhere_is_refused(key: list[Any], value: list[Any]) -> None:
+    element, content = pack(key), pack(value)
+    for length in range(len(element)):
+        assert refusal(element[:length], content) == "bad_entry"
+    for length in range(len(content)):
+        assert refusal(element, content[:length]) == "bad_entry"
+
+
+def full(item: bytes) -> bytes:
+    """Lists with as many of ``item`` as an entry can hold."""
+    count = (MAX_ENTRY_BYTES - 200) // 32 // len(item)
+    return b"\xdc\x00\x20" + (b"\xdc" + count.to_bytes(2, "big") + item * count) * 32
+
+
+COSTLY = {
+    "empty lists": (full(b"\x90"), None),
+    "empty maps": (full(b"\x80"), None),
+    "small maps": (full(b"\x82\x01\xc0\x02\xc0"), None),
+    "lists of many within each other": (b"\xdc\x07\xff" * 1000 + b"\xc0" * 60_000, "bad_entry"),
+    "lists of more within each other": (b"\xdc\xff\x00" * 1000 + b"\xc0" * 60_000, "bad_entry"),
+    "maps of many within each other": (b"\xde\x07\xff\x01" * 1000 + bytes(60_000), "bad_entry"),
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_no_entry_costs_more_than_its_bytes(name: str) -> None:
+    value, code = COSTLY[name]
+    spent = []
+    for _ in repeat(None, 3):
+        began = time.process_time()
+        if code is None:
+            check_entry("fjord", pack([99, "fjord"]), ADD, value)
+        else:
+            assert refusal([99, "fjord"], value) == code
+        spent.append(time.process_time() - began)
+    assert min(spent) < BUDGET_SECONDS
+
+
+def test_a_list_is_limited_in_length() -> None:
+    for most in ([0] * LIST_LIMIT, dict.fromkeys(range(LIST_LIMIT))):
+        check_entry("fjord", pack([99, "fjord"]), ADD, pack(most))
+    for more in ([0] * (LIST_LIMIT + 1), dict.fromkeys(range(LIST_LIMIT + 1))):
+        assert refusal([99, "fjord"], more) == "bad_entry"
+
+
+@given(keyed)
+def test_what_is_taken_is_canonical_and_what_is_canonical_is_taken(value: object) -> None:
+    """The library's form differs from ours only in the order of map keys."""
+    theirs, ours = msgpack.packb(value), pack(value)
+    check_entry("fjord", pack([99, "fjord"]), ADD, ours)
+    if theirs != ours:
+        assert refusal([99, "fjord"], theirs) == "bad_entry"
+
+
+@given(st.dictionaries(scalars, st.integers(0, 9), min_size=2, max_size=5), st.randoms())
+def test_a_map_has_one_order(value: dict[object, int], dice: random.Random) -> None:
+    items = list(value.items())
+    dice.shuffle(items)
+    raw = bytes((0x80 | len(items),)) + b"".join(pack(key) + pack(item) for key, item in items)
+    if raw == pack(value):
+        check_entry("fjord", pack([99, "fjord"]), ADD, raw)
+    else:
+        assert refusal([99, "fjord"], raw) == "bad_entry"
 
 
 @given(plain)

@@ -25,7 +25,7 @@ def served(origin: Origin, count: int, size: int = 60, *, first: int = 1) -> Ser
     elements.advance(entries, version=Version(1, stamp), floor=0)
     root = elements.root()
     head = Head(origin, 1, None, stamp, 0, len(elements), root, stamp, 0, b"key", b"s")
-    return Served(elements, head, m.Record(origin, b"key", (b"leaf",)))
+    return Served(elements.since, head, m.Record(origin, b"key", (b"leaf",)))
 
 
 def session(**wants: Version) -> Session:
@@ -37,9 +37,7 @@ def session(**wants: Version) -> Session:
     return link
 
 
-def pulled(
-    outflow: Outflow, link: Session, *states: Served
-) -> list[m.Message]:
+def pulled(outflow: Outflow, link: Session, *states: Served) -> list[m.Message]:
     """One pull."""
     by_origin = {state.head.origin: state for state in states}
     return [decode(frame) for frame in outflow.pull(link, by_origin.get)]
@@ -64,7 +62,7 @@ def test_what_a_peer_wants_is_sent_once_with_its_record_before_the_head() -> Non
     assert record == state.record
     assert isinstance(chunk, m.Transfer)
     assert (chunk.snapshot, chunk.start, chunk.to, chunk.head) == (True, 0, 3, state.head)
-    assert list(chunk.entries) == state.elements.since(0, 1 << 20).entries
+    assert list(chunk.entries) == state.since(0, 1 << 20).entries
     assert pulled(outflow, link, state) == []
     assert link.ready == {}
 
@@ -155,7 +153,7 @@ def test_superseded_changes_collapse_while_a_peer_does_not_read() -> None:
     for stamp in range(1, 2000):
         elements.advance([(element, stamp, 0, pack(stamp))], version=Version(1, stamp), floor=0)
     head = Head(FJORD, 1, None, 1999, 0, 1, elements.root(), 9, 0, b"key", b"s")
-    state = Served(elements, head, m.Record(FJORD, b"key", (b"leaf",)))
+    state = Served(elements.since, head, m.Record(FJORD, b"key", (b"leaf",)))
     (chunk,) = transfers(pulled(outflow, link, state))
     assert chunk.entries == ((element, 1999, 0, pack(1999)),)
 
@@ -169,6 +167,16 @@ def test_a_chunk_is_encoded_once_for_all_peers_at_the_same_cursor() -> None:
     behind = session(fjord=Version(1, 2999))
     pulled(outflow, behind, state)
     assert outflow.encoded == len(rounds[0]) + 1
+
+
+def test_a_delta_and_a_snapshot_from_the_same_place_are_two_chunks() -> None:
+    state, outflow = served(FJORD, 3), Outflow()
+    delta, snapshot = session(fjord=Version(1, 2)), session(fjord=ZERO)
+    snapshot.cursors[FJORD].aim(state.head)
+    snapshot.cursors[FJORD].sent(2, None)
+    for link, replaces in ((delta, False), (snapshot, True)):
+        (chunk,) = transfers(pulled(outflow, link, state))
+        assert (chunk.snapshot, chunk.start, chunk.to) == (replaces, 2, 3)
 
 
 def test_encoded_chunks_are_not_kept_for_ever() -> None:
@@ -189,7 +197,7 @@ def test_a_transfer_that_was_overtaken_goes_on_to_the_later_head() -> None:
         elements.advance(entries, version=Version(1, last), floor=0)
         root = elements.root()
         head = Head(FJORD, 1, None, last, 0, len(elements), root, last, 0, b"key", b"s")
-        return Served(elements, head, m.Record(FJORD, b"key", (b"leaf",)))
+        return Served(elements.since, head, m.Record(FJORD, b"key", (b"leaf",)))
 
     first = transfers(pulled(outflow, link, state(1, 4)))
     rest = [c for found in all_pulled(outflow, link, state(5, 6)) for c in transfers(found)]

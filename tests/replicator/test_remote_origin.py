@@ -12,7 +12,9 @@ from crdt import Base, Change, Entry, Head, OriginSet, Version
 from replicator import messages as m
 from replicator.errors import ProtocolError
 from replicator.remote_origin import STAGED_BYTES_LIMIT, Outcome, RemoteOrigin, Taken
-from tests.support.replicas import CART, Author, FakeVerifier, World, live
+from tests.support.puppets import Author
+from tests.support.replicas import CART, World, live
+from tests.support.signers import FakeVerifier
 
 
 class Pair:
@@ -156,6 +158,23 @@ def test_old_news_is_ignored() -> None:
     assert pair.take(old).outcome is Outcome.IGNORED
     assert pair.take(pair.author.transfer(first.stamp, snapshot=False)).outcome is Outcome.IGNORED
     assert pair.same()
+
+
+def test_old_news_does_not_disturb_a_transfer_under_way() -> None:
+    pair = Pair()
+    first = pair.author.publish("10.20.1.4")
+    old = replace(pair.author.transfer(), snapshot=False)
+    pair.author.own.open_epoch(4)
+    second = pair.author.publish("10.20.1.4", "10.20.1.5")
+    pair.committed()
+    pair.author.publish("10.20.1.6", "10.20.1.7")
+    parts = pieces(pair.author.transfer(second.stamp, snapshot=False), 2)
+    assert len(parts) == 2
+    assert pair.take(parts[0]).outcome is Outcome.STAGED
+    assert pair.take(old).outcome is Outcome.IGNORED
+    assert pair.take(parts[1]).outcome is Outcome.COMMITTED
+    assert pair.same()
+    assert first.version < second.version
 
 
 def test_a_writer_of_a_former_epoch_is_refused() -> None:

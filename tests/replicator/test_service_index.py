@@ -146,3 +146,23 @@ def test_an_index_that_followed_equals_one_made_anew(
     for key in (CART, PAY):
         assert fresh.visible(key) == owner.index.visible(key)
         assert sorted(fresh.elements(key)) == sorted(owner.index.elements(key))
+
+
+HIDDEN = ["127.0.0.1", "0.0.0.0", "169.254.0.9", "224.0.0.1", "::1", "fe80::1", "10.0.0.01", "x"]
+stated = st.tuples(st.sampled_from([*HIDDEN, "10.20.1.1", "2001:db8::1"]), keys, st.booleans())
+
+
+@given(st.permutations(range(8)), st.lists(stated, max_size=6), st.sets(keys))
+def test_only_what_may_be_seen_of_exported_services_is_visible_in_any_order(
+    order: list[int], rows: list[tuple[str, ServiceKey, bool]], exported: set[ServiceKey]
+) -> None:
+    ends = [(Endpoint(address, None, ready=ready), key) for address, key, ready in rows]
+    pairs = [(endpoint_element("fjord", key, end), endpoint_value(end)) for end, key in ends]
+    pairs += [export(key) for key in exported]
+    owner = Owner()
+    for at in order:
+        if at < len(pairs):
+            owner.put(pairs[at])
+    for key in (CART, PAY):
+        expected = {a for a, k, _ in rows if k == key and a not in HIDDEN and key in exported}
+        assert set(addresses(owner.index, key)) == expected

@@ -7,6 +7,7 @@ import pytest
 from crdt import Origin
 from replicator import messages as m
 from replicator.codec import decode
+from replicator.errors import ProtocolError
 from replicator.session import (
     BEAT_BUSY_SECONDS,
     BEAT_IDLE_SECONDS,
@@ -79,6 +80,20 @@ def test_without_a_last_word_what_waits_is_still_sent() -> None:
     link.say(m.Stop(Origin("a")))
     link.close()
     assert [decode(frame) for frame in link.take_outbox()] == [m.Stop(Origin("a"))]
+
+
+def test_records_are_kept_for_what_was_asked_and_bounded() -> None:
+    link = session()
+    link.keep_record(m.Record(Origin("a"), b"k", (b"leaf",)))
+    assert link.records == {}
+    large = (b"x" * (1 << 20),) * 8
+    for name in ("a", "b"):
+        link.wanting.add(Origin(name))
+        link.keep_record(m.Record(Origin(name), b"k", large))
+    link.enquiries.add(Origin("c"))
+    with pytest.raises(ProtocolError) as caught:
+        link.keep_record(m.Record(Origin("c"), b"k", (b"x",)))
+    assert caught.value.code == "too_large"
 
 
 def test_beats_follow_each_other_in_two_seconds_when_idle() -> None:

@@ -119,7 +119,7 @@ def test_a_head_signed_with_its_clusters_certificate_is_taken() -> None:
 
 def test_an_ed25519_key_signs_too() -> None:
     key = ed25519.Ed25519PrivateKey.generate()
-    head, record = signed(Issued(certificate(key, ROOT, IDENTITY), key))  # type: ignore[arg-type]
+    head, record = signed(Issued(certificate(key, ROOT, IDENTITY), key))
     trust().verify(head, record)
     assert refusal(head.signed(b"x" * 64), record) == "bad_signature"
 

@@ -45,17 +45,13 @@ def transfers(draw: st.DrawFn) -> m.Transfer:
     head = draw(st.none() | heads)
     if head is not None:
         base = head.base
-        head = Head(
-            origin, epoch, base, to, *(getattr(head, name) for name in Head.__slots__[4:])
-        )
+        head = Head(origin, epoch, base, to, *(getattr(head, name) for name in Head.__slots__[4:]))
     return m.Transfer(origin, epoch, draw(st.booleans()), start, to, entries, head)
 
 
 adverts = st.builds(m.Advert, origins, versions, numbers, st.binary(max_size=8))
 messages = st.one_of(
-    st.builds(
-        m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers
-    ),
+    st.builds(m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers),
     records,
     st.builds(m.Heads, st.lists(adverts, max_size=5).map(tuple)),
     st.builds(m.Want, origins, versions, st.booleans()),
