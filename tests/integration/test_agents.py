@@ -138,7 +138,10 @@ class World:
         """Addresses by source cluster in what an agent wrote."""
         found: dict[str, list[str]] = {}
         for path in sorted((self.folder / cluster / "target").rglob("*.yaml")):
-            document = yaml.safe_load(path.read_text())
+            try:
+                document = yaml.safe_load(path.read_text())
+            except FileNotFoundError:  # replaced or deleted while we look
+                continue
             origin = document["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"]
             rows = [a for e in document["endpoints"] for a in e["addresses"]]
             found.setdefault(origin, []).extend(rows)
