@@ -129,8 +129,10 @@ class Agent:
                 instance=str(uuid.UUID(int=rng.getrandbits(128), version=4)),
                 uid=uid,
                 software=__version__,
+                frame_limit=config.limits.frame,
             )
             own = restore_own(Origin(config.cluster), tls.credentials.signer(), state)
+            own.entry_limit = config.limits.entry
             trust = tls.credentials.trust_store()
             replica = Replica(me, own, trust, restore_remotes(stored))
             known = {peer.cluster for peer in config.peers}

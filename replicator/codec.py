@@ -276,10 +276,13 @@ def _unpack_frame(data: memoryview) -> object:
     return _unpacked(data, object_pairs_hook=_refuse_map, list_hook=_counting(), max_map_len=0)
 
 
-def decode(frame: bytes) -> m.Message:
-    """The message in ``frame``; raises :class:`ProtocolError` for anything that is none."""
-    if len(frame) > FRAME_LIMIT:
-        message = f"a frame of {len(frame)} bytes exceeds {FRAME_LIMIT}"
+def decode(frame: bytes, limit: int = FRAME_LIMIT) -> m.Message:
+    """The message in ``frame``; raises :class:`ProtocolError` for anything that is none.
+
+    ``limit`` in bytes is ours, at most :data:`FRAME_LIMIT`.
+    """
+    if len(frame) > limit:
+        message = f"a frame of {len(frame)} bytes exceeds {limit}"
         raise ProtocolError(message, code="too_large")
     if not frame or frame[0] != MAJOR:
         message = "a frame of another major protocol version; run versions that overlap"

@@ -347,7 +347,7 @@ KEYS: Mapping[str, Key] = {
         "keep",
     ),
     "stale.after": Key(duration("1s", "30d"), 60.0),
-    "limits.frame": Key(size("64KiB", "1MiB"), 1 << 20),
+    "limits.frame": Key(size("256KiB", "1MiB"), 1 << 20),
     "limits.entry": Key(size("1KiB", "64KiB"), 1 << 16),
 }
 SECTIONS = frozenset(key[: at.start()] for key in KEYS for at in re.finditer(r"\.", key))

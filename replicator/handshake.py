@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from replicator.codec import FRAME_LIMIT
 from replicator.errors import ProtocolError
 from replicator.messages import Hello
 from replicator.session import Session
@@ -24,6 +25,8 @@ class Self:
     instance: str
     uid: str
     software: str
+    frame_limit: int = FRAME_LIMIT
+    """Bytes of one frame that we take."""
 
 
 def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str]) -> None:

@@ -71,6 +71,8 @@ class OwnOrigin:
         self._former: list[Entry] = []
         """What the batch being sealed replaced, by stamp."""
         self.sealing = False
+        self.entry_limit = MAX_ENTRY_BYTES
+        """Bytes of an element and its value; larger ones are left out, the others go on."""
         self.oversized = 0
         """Entries left out for exceeding the entry limit."""
         self._clock = clock
@@ -113,7 +115,7 @@ class OwnOrigin:
         for element, value in stated.items():
             if current.get(element) == value:
                 continue
-            if len(element) + len(value) <= MAX_ENTRY_BYTES:
+            if len(element) + len(value) <= self.entry_limit:
                 changes.append((element, ADD, value))
                 continue
             self.oversized += 1

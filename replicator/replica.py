@@ -16,7 +16,6 @@ from crdt import Origin, pack
 from crdt.version_vector import ZERO
 from replicator import messages as m
 from replicator.codec import (
-    FRAME_LIMIT,
     MINOR,
     ROOT_MARK_SIZE,
     decode,
@@ -97,7 +96,7 @@ class Replica:
                 epoch=self.own.epoch,
                 uid=self.me.uid,
                 software=self.me.software,
-                frame_limit=FRAME_LIMIT,
+                frame_limit=self.me.frame_limit,
             )
         )
         return number, [Wake(number)]
@@ -128,7 +127,7 @@ class Replica:
             return []
         session.heard_at = now
         try:
-            return self._handle(session, decode(frame), now, wall_ns)
+            return self._handle(session, decode(frame, self.me.frame_limit), now, wall_ns)
         except ProtocolError as error:
             return self._reject(session, error, now)
 

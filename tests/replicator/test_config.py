@@ -158,8 +158,8 @@ def test_a_key_of_the_source_is_read(lines: str, attribute: str, value: object) 
 
 
 def test_durations_and_sizes_take_units() -> None:
-    config = read_with("stale: {after: 1h30m}\nlimits: {frame: 128KiB, entry: 2KiB}")
-    assert (config.stale.after, config.limits.frame, config.limits.entry) == (5400, 131072, 2048)
+    config = read_with("stale: {after: 1h30m}\nlimits: {frame: 512KiB, entry: 2KiB}")
+    assert (config.stale.after, config.limits.frame, config.limits.entry) == (5400, 512 << 10, 2048)
 
 
 def test_an_empty_section_is_as_left_out() -> None:
@@ -402,7 +402,7 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "target.path": ("o", "/etc/mesh/o"),
     "stale.policy": ("keep", "keep"),
     "stale.after": ("2m", "2m"),
-    "limits.frame": ("64KiB", "64KiB"),
+    "limits.frame": ("256KiB", "256KiB"),
     "limits.entry": ("1KiB", "1KiB"),
 }
 
