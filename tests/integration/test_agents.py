@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -134,10 +135,15 @@ class World:
         fresh.write_text(manifest(*addresses, name=name))
         fresh.replace(path)
 
+    def _files(self, cluster: str) -> list[Path]:
+        # os.walk, since agents remove empty folders while we look.
+        walked = os.walk(self.folder / cluster / "target")
+        return sorted(Path(top) / name for top, _, names in walked for name in names)
+
     def written(self, cluster: str) -> dict[str, list[str]]:
         """Addresses by source cluster in what an agent wrote."""
         found: dict[str, list[str]] = {}
-        for path in sorted((self.folder / cluster / "target").rglob("*.yaml")):
+        for path in self._files(cluster):
             try:
                 document = yaml.safe_load(path.read_text())
             except FileNotFoundError:  # replaced or deleted while we look
@@ -149,7 +155,7 @@ class World:
 
     def stats(self, cluster: str) -> dict[str, tuple[int, int]]:
         """Inode and time of every written file: a rewrite changes them."""
-        paths = sorted((self.folder / cluster / "target").rglob("*.yaml"))
+        paths = self._files(cluster)
         return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
 
     async def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
