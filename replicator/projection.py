@@ -7,6 +7,7 @@ not be visible (addresses of kubernetes.md E8) is decided here, when read, never
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import msgpack
@@ -66,6 +67,7 @@ def export_entry(cluster: str, key: ServiceKey, export: ExportedService) -> tupl
 
 _Encoded = tuple[object, bytes, bytes]
 """What was encoded (kept, so that its id stays its own), element, value."""
+_ELEMENT_AND_VALUE = itemgetter(1, 2)
 
 
 class Projector:
@@ -86,17 +88,18 @@ class Projector:
         known = self._known.pop(key, {})
         if export is None:
             return {}
-        kept: dict[int, _Encoded] = {}
-        for endpoint in service.endpoints:
-            found = known.get(id(endpoint))
-            if found is None:
-                element = endpoint_element(self._cluster, key, endpoint)
-                found = (endpoint, element, endpoint_value(endpoint))
-            kept[id(endpoint)] = found
+        ids = list(map(id, service.endpoints))
+        kept = dict(zip(ids, map(known.get, ids), strict=True))
+        if None in kept.values():
+            for endpoint in service.endpoints:
+                if kept[id(endpoint)] is None:
+                    element = endpoint_element(self._cluster, key, endpoint)
+                    kept[id(endpoint)] = (endpoint, element, endpoint_value(endpoint))
         found = known.get(id(export))
         kept[id(export)] = found or (export, *export_entry(self._cluster, key, export))
-        self._known[key] = kept
-        return {element: value for _, element, value in kept.values()}
+        encoded = cast("dict[int, _Encoded]", kept)
+        self._known[key] = encoded
+        return dict(map(_ELEMENT_AND_VALUE, encoded.values()))
 
 
 def cluster_element(cluster: str, info: ClusterInfo) -> tuple[bytes, bytes]:
