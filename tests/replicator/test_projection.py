@@ -123,6 +123,15 @@ def test_what_is_encoded_once_and_kept_is_what_would_be_encoded_now(
         assert projector.elements_of(service) == expected
 
 
+def test_known_endpoints_and_new_ones_are_stated_together() -> None:
+    projector = Projector("fjord")
+    known, gone, new = (Endpoint(f"10.20.1.{n}", None) for n in (4, 5, 6))
+    projector.elements_of(LocalService(CART, (known, gone), ExportedService()))
+    stated = projector.elements_of(LocalService(CART, (new, known), ExportedService()))
+    assert {endpoint_element("fjord", CART, e) for e in (known, new)} < stated.keys()
+    assert len(stated) == 3
+
+
 @pytest.mark.parametrize(
     ("address", "visible"),
     [
