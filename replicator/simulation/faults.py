@@ -1,0 +1,144 @@
+"""What the steps of a plan do to a world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from replicator.simulation.disk import Disk
+from replicator.simulation.plan import CHANGE, Step
+from replicator.simulation.world import World
+
+_ENDS = ("both", "near", "far")
+
+
+def perform(world: World, step: Step) -> None:
+    """Do one step; what does not apply at the moment does nothing."""
+    world.say("step", step)
+    _ACTIONS[step.kind](world, step)
+
+
+def _change(world: World, step: Step) -> None:
+    site = world.sites[step.region]
+    key = site.bulk(step.amount) if step.kind == "bulk" else site.set(step.other, step.amount)
+    for process in world.agents_of(step.region):
+        process.reconcile(key, world.now)
+        world.settle(process)
+
+
+def _floor(world: World, step: Step) -> None:
+    for process in world.agents_of(step.region):
+        own = process.replica.own
+        if own.head is not None:
+            own.move_floor(max(1, own.head.stamp - step.amount), process.wall_ns(world.now))
+            world.settle(process)
+
+
+def _break(world: World, step: Step) -> None:
+    for link in world.network.between(step.region, step.other):
+        for pipe in (link.dialler, link.listener):
+            pipe.dead = True
+        for pipe in (link.dialler, link.listener):
+            near = pipe.process.cluster == step.region
+            if _ENDS[step.amount] in {"both", "near" if near else "far"}:
+                world.gone(pipe)
+
+
+def _cut(world: World, step: Step) -> None:
+    routes = [(step.region, step.other)]
+    if step.kind == "partition":
+        routes.append((step.other, step.region))
+    for route in routes:
+        world.network.block(route, dead=step.amount == 1)
+
+    def undo() -> None:
+        for route in routes:
+            world.resume(world.network.unblock(route))
+
+    world.lasting(step.seconds, undo)
+
+
+def _slow(world: World, step: Step) -> None:
+    routes = [(step.region, step.other), (step.other, step.region)]
+    for route in routes:
+        world.network.limit(route, step.amount)
+
+    def undo() -> None:
+        for route in routes:
+            world.network.unlimit(route, step.amount)
+
+    world.lasting(step.seconds, undo)
+
+
+def _dial(world: World, step: Step) -> None:
+    process = world.processes.get(step.region)
+    if process is not None:
+        world.dial(process, step.other)
+
+
+def _clock(world: World, step: Step) -> None:
+    world.sites[step.region].jump(step.amount)
+
+
+def _drift(world: World, step: Step) -> None:
+    world.sites[step.region].drift(world.now, step.amount)
+
+
+def _crash(world: World, step: Step) -> None:
+    """Kill an agent; a batch being sealed is on disk or not, as ``amount`` is even or odd."""
+    process = world.processes.get(step.region)
+    if process is None:
+        return
+    if process.sealed is not None and step.amount % 2 == 0:
+        world.store(process)
+    process.disk.crash(step.amount)
+    world.end(process, silent=step.other == "silent")
+    if step.kind == "disk":
+        world.monitor.forked.add(step.region)
+        world.disks[step.region] = Disk()
+    world.lasting(step.seconds, lambda: world.start(step.region))
+
+
+def _stop(world: World, step: Step) -> None:
+    """As the agent shuts down: what is stamped is stored, and with it the exact last stamp."""
+    process = world.processes.get(step.region)
+    if process is None or process.sealed is not None or process.stored is not None:
+        return
+    own = process.replica.own
+    if own.dirty and process.may_publish:
+        world.monitor.sealed(process, process.seal(world.now))
+        world.store(process)
+    process.disk.sync()
+    process.disk.clean_stamp = own.clean_stop()
+    world.end(process)
+    world.lasting(step.seconds, lambda: world.start(step.region))
+
+
+def _twin(world: World, step: Step) -> None:
+    if step.region in world.twins or world.disks[step.region].own is None:
+        return
+    world.start_twin(step.region)
+
+    def undo() -> None:
+        twin = world.twins.get(step.region)
+        if twin is not None:
+            world.end(twin)
+
+    world.lasting(step.seconds, undo)
+
+
+_ACTIONS: dict[str, Callable[[World, Step], None]] = {
+    CHANGE: _change,
+    "bulk": _change,
+    "floor": _floor,
+    "break": _break,
+    "partition": _cut,
+    "oneway": _cut,
+    "slow": _slow,
+    "dial": _dial,
+    "clock": _clock,
+    "drift": _drift,
+    "crash": _crash,
+    "disk": _crash,
+    "stop": _stop,
+    "twin": _twin,
+}

@@ -1,0 +1,250 @@
+"""What must hold after every step of a simulation, whatever happened (properties.md, marked I).
+
+The monitor keeps its own books, from what owners sealed and what consumers were told, and never
+asks the core whether it is right:
+
+- 12  a committed view is exactly its owner's state at that head; what consumers were told adds up
+- 13  a committed version never moves back in one life
+- 14  nobody advertises, acknowledges or relays beyond what it committed, or sends beyond its chunk
+- 8, 28  no stamp above the durable ceiling, nothing sent before it is on disk, no version twice
+- 22  an owner states exactly what its cluster says (with 12: what is gone stays gone everywhere)
+- 41  what a session keeps is bounded by the number of origins
+
+States are compared by fingerprints (a sum of hashes kept up to date), and whole as often as that
+costs no more than the commits did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from crdt import Change, Head, Origin, Version
+from replicator import messages as m
+from replicator.codec import decode
+from replicator.own_origin import OwnBatch
+from replicator.simulation.marks import NOTHING, Mark, live_mark, mark_of, moved
+from replicator.simulation.process import Process
+
+_CREDIT = 16
+"""Elements that may be looked at for one commit."""
+_HEADS, _WANT, _TRANSFER = 3, 4, 6
+"""Message types of frames that claim something."""
+
+
+class Violation(Exception):  # noqa: N818 - a verdict about the core, not a failure of the caller
+    """Something that must hold does not."""
+
+    def __init__(self, rule: str, detail: str) -> None:
+        super().__init__(f"{rule}: {detail}")
+        self.rule = rule
+        self.detail = detail
+
+
+class _Book:
+    """What the monitor knows of one origin at one process."""
+
+    __slots__ = ("credit", "head", "mark", "view")
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+        self.mark: Mark = NOTHING
+        self.view: dict[bytes, bytes] = {}
+        self.credit = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """What each owner's state was at each head it ever sealed; only ever grows."""
+
+    marks: dict[tuple[str, Version, bytes], Mark] = field(default_factory=dict)
+
+
+class Monitor:
+    """Watches all processes of one run."""
+
+    def __init__(self, truth: Truth | None = None) -> None:
+        """Nothing seen yet; ``truth`` is shared when several monitors watch one world."""
+        self.truth = Truth() if truth is None else truth
+        self.checks = 0
+        self.forked: set[str] = set()
+        """Clusters whose versions may mean two states: a disk was lost, or two agents wrote."""
+        self._durable: dict[tuple[str, Version], bytes] = {}
+        self._sent: dict[tuple[str, int], int] = {}
+        """The greatest stamp that left the processes of a cluster, by epoch."""
+        self._books: dict[str, dict[Origin, _Book]] = {}
+        self._own: dict[str, Mark] = {}
+        self._floors: dict[str, dict[int, int]] = {}
+        """The greatest stamps that had left its cluster when a process began, by epoch."""
+        self._last: tuple[bytes, m.Message | None] = (b"", None)
+
+    def born(self, process: Process) -> None:
+        """A process starts: what its disk held is what it shows."""
+        own = process.replica.own
+        books = self._books[process.name] = {}
+        for origin, remote in process.replica.remotes.items():
+            book = books[origin] = _Book()
+            book.view = {element: value for element, _, value in remote.elements.live()}
+            book.mark = mark_of(book.view.items())
+        self._own[process.name] = live_mark(own.elements)
+        self._floors[process.name] = {
+            epoch: stamp
+            for (cluster, epoch), stamp in self._sent.items()
+            if cluster == own.origin[0]
+        }
+        self.look(process)
+
+    def died(self, process: Process) -> None:
+        """A process ends."""
+        del self._books[process.name], self._own[process.name]
+
+    # ---- the owner -----------------------------------------------------------------------------
+
+    def sealed(self, process: Process, batch: OwnBatch) -> None:
+        """Properties 8, 22 and 28 of a new batch; keeps what the state is at its head."""
+        own, cluster, head = process.replica.own, process.cluster, batch.head
+        stamps = [entry[1] for entry in batch.entries]
+        if batch.last_stamp > batch.ceiling or max(stamps, default=0) > head.stamp:
+            raise Violation("8", f"{process.name} issued {batch.last_stamp} above its ceiling")
+        former = self._floors[process.name].get(batch.epoch, 0)
+        if stamps and stamps[0] <= former and cluster not in self.forked:
+            raise Violation(
+                "28", f"{process.name} used stamp {stamps[0]}; {former} was sent before"
+            )
+        mark = self._own[process.name] = moved(self._own[process.name], batch.changes)
+        if mark != process.stated_mark:
+            raise Violation("22", f"{process.name} states what its cluster does not say")
+        if len(own.elements) <= 2 * _CREDIT and live_mark(own.elements) != mark:
+            raise Violation("22", f"the changes of a batch of {process.name} are not its state")
+        self.truth.marks[cluster, head.version, head.root] = mark
+
+    def stored(self, process: Process, head: Head) -> None:
+        """A version is on disk: it may be sent, and means one state for ever."""
+        known = self._durable.setdefault((process.cluster, head.version), head.root)
+        if known != head.root and process.cluster not in self.forked:
+            raise Violation("28", f"{process.name} signed two states for {head.version}")
+
+    # ---- what is shown -------------------------------------------------------------------------
+
+    def look(self, process: Process) -> None:
+        """Properties 12, 13, 22 and 41 at one process, now."""
+        self.checks += 1
+        books, remotes = self._books[process.name], process.replica.remotes
+        for effect in process.changed:
+            self._told(process, books.setdefault(effect.origin, _Book()), effect.changes)
+        process.changed.clear()
+        for origin in process.dropped:
+            books.pop(origin, None)
+        process.dropped.clear()
+        for origin, remote in remotes.items():
+            head = remote.head
+            if head is None:
+                continue
+            book = books.get(origin)
+            if book is None:
+                book = books[origin] = _Book()
+            if book.head is not head:
+                self._committed(process, origin, book, head)
+            elif remote.elements.version != head.version:
+                raise Violation("12", f"{process.name} moved {origin.cluster} without a head")
+
+    @staticmethod
+    def _told(process: Process, book: _Book, changes: Iterable[Change]) -> None:
+        for element, before, after, _ in changes:
+            if book.view.get(element) != before:
+                raise Violation("12", f"{process.name} told a change of what was not shown")
+            if after is None:
+                del book.view[element]
+            else:
+                book.view[element] = after
+        book.mark = moved(book.mark, changes)
+
+    def _committed(self, process: Process, origin: Origin, book: _Book, head: Head) -> None:
+        name, cluster = process.name, origin.cluster
+        former, book.head = book.head, head
+        elements = process.replica.remotes[origin].elements
+        truth = self.truth.marks.get((cluster, head.version, head.root))
+        if elements.version != head.version or truth is None:
+            raise Violation("12", f"{name} shows a head of {cluster} that was never sealed")
+        if book.mark != truth:
+            raise Violation("12", f"{name} shows a state of {cluster} that it never had")
+        book.credit += _CREDIT
+        if len(elements) <= book.credit:
+            book.credit = 0
+            if live_mark(elements) != truth:
+                raise Violation("12", f"{name} holds another state of {cluster} than it told")
+        if former is None:
+            return
+        back = (head.version, head.root) < (former.version, former.root)
+        if back or (head.version == former.version and head.issued_at < former.issued_at):
+            raise Violation("13", f"{name} went back from {former.version} to {head.version}")
+
+    # ---- what is sent --------------------------------------------------------------------------
+
+    def sends(self, process: Process, number: int, frame: bytes) -> None:
+        """Properties 14, 28 and 41 of a frame that leaves a process."""
+        kind = frame[2]
+        if kind == _TRANSFER:
+            if frame is not self._last[0]:  # a chunk is encoded once for all peers
+                self._last = (frame, decode(frame))
+            message = self._last[1]
+            assert isinstance(message, m.Transfer)  # noqa: S101 - its type says so
+            self._transfer(process, message)
+        elif kind in {_HEADS, _WANT}:
+            message = decode(frame)
+            adverts = message.adverts if isinstance(message, m.Heads) else (message,)
+            for claim in adverts:
+                assert isinstance(claim, m.Advert | m.Want)  # noqa: S101 - as above
+                self._claims(process, claim.origin, claim.version)
+            self._bounded(process, number)
+
+    def _reached(self, process: Process, origin: Origin) -> Version:
+        if origin.cluster == process.cluster:
+            kept = process.disk.own
+            return Version(0, 0) if kept is None else kept.head.version
+        remote = process.replica.remotes.get(origin)
+        return Version(0, 0) if remote is None else remote.version
+
+    def _claims(self, process: Process, origin: Origin, version: Version) -> None:
+        own = origin.cluster == process.cluster
+        if own and self._reached(process, origin) < version:
+            # An enquiry names a version of our own origin that others hold; anything else is a lie.
+            sessions = process.replica.sessions.values()
+            if not any(origin in session.enquiries for session in sessions):
+                raise Violation("28", f"{process.name} tells of {version}, which is not on disk")
+        if not own and self._reached(process, origin) < version:
+            raise Violation("14", f"{process.name} claims {version} of {origin.cluster}")
+
+    def _transfer(self, process: Process, sent: m.Transfer) -> None:
+        name, cluster = process.name, sent.origin.cluster
+        top = sent.entries[-1][1] if sent.entries else sent.start
+        if sent.head is None and sent.to != top:
+            raise Violation("14", f"{name} claims {sent.to} of {cluster}, but sent {top}")
+        version = Version(sent.epoch, sent.to)
+        if self._reached(process, sent.origin) < version:
+            rule = "28" if cluster == process.cluster else "14"
+            raise Violation(rule, f"{name} sends {version} of {cluster} before it has it for good")
+        if cluster == process.cluster:
+            key = (cluster, sent.epoch)
+            self._sent[key] = max(self._sent.get(key, 0), sent.to)
+        elif not process.replica.relaying:
+            raise Violation("13", f"{name} relays {cluster} before its view is current")
+
+    @staticmethod
+    def _bounded(process: Process, number: int) -> None:
+        session = process.replica.sessions.get(number)
+        most = len(process.replica.remotes) + 1
+        if session is not None and max(len(session.ready), len(session.wanting)) > most:
+            raise Violation("41", f"a session of {process.name} keeps more than its origins")
+
+    # ---- at rest -------------------------------------------------------------------------------
+
+    def at_rest(self, processes: Mapping[str, Process]) -> None:
+        """What must hold once everything is mended: everybody shows what every cluster says."""
+        for process in processes.values():
+            for origin, remote in process.replica.remotes.items():
+                owner = processes[origin.cluster]
+                if live_mark(remote.elements) != owner.stated_mark:
+                    raise Violation(
+                        "45", f"{process.name} does not show what {origin.cluster} says"
+                    )

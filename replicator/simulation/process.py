@@ -1,0 +1,210 @@
+"""One simulated agent from its start to its death: the production core around a disk and a site.
+
+Does what :mod:`replicator.agent` does with the core's effects, in virtual time and without waiting:
+restores, relists, publishes (seal, fsync, send), keeps the start gates, writes remote commits to
+disk behind the replica.  What must be sent is left in ``woken`` and ``closing`` for the network.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cached_property
+from typing import assert_never
+
+from clusters.model import ServiceKey
+from crdt import ZERO, Origin, pack
+from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
+from replicator.handshake import Self
+from replicator.outflow import Outflow
+from replicator.own_origin import OwnBatch
+from replicator.projection import ClusterInfo, Projector, cluster_element, service_of
+from replicator.readiness import Start, is_current, may_publish
+from replicator.replica import Replica
+from replicator.simulation.disk import Disk
+from replicator.simulation.marks import live_mark, mark_of
+from replicator.simulation.plan import Plan
+from replicator.simulation.signers import KeyedSigner, KeyedVerifier
+from replicator.simulation.site import Site
+
+UNKNOWN_KIND = 77
+"""A kind of element that this version has not heard of."""
+_WINDOW_SECONDS = 0.010
+_WINDOW_PER_CLUSTER_SECONDS = 0.001
+_FSYNC_SECONDS = (0.001, 0.02)
+View = dict[bytes, bytes]
+
+
+class Process:
+    """One running agent."""
+
+    def __init__(
+        self, site: Site, disk: Disk, name: str, plan: Plan, now: float, skew_ns: int = 0
+    ) -> None:
+        """Start with what ``disk`` holds; ``name`` is unique among all processes of a run.
+
+        ``skew_ns`` is how far the wall clock of its machine is ahead of the site's.
+        """
+        self._skew_ns = skew_ns
+        self.site, self.disk, self.name = site, disk, name
+        self.cluster = site.name
+        self.alive = True
+        self._seed = f"{plan.seed}/process/{name}"
+        self.woken: dict[int, None] = {}
+        """Sessions that have something to send, in the order they were woken."""
+        self.closing: list[int] = []
+        self.dialling: set[str] = set()
+        """Peers that the task dialling them is busy with."""
+        self.notices: dict[str, int] = {}
+        self.changed: list[Changed] = []
+        """What consumers were told since the monitor last looked."""
+        self.dropped: list[Origin] = []
+        """Origins that were forgotten since then."""
+        self.commits = 0
+        self.sealed: OwnBatch | None = None
+        """A batch that is not on disk yet."""
+        self.stored: OwnBatch | None = None
+        """A batch that is on disk and not published yet."""
+        self.publishing = False
+        self.free_at = 0.0
+        """When the window allows the next head."""
+        self.stated: dict[ServiceKey | None, View] = {}
+        """What the cluster said, service by service, as of the last reconcile."""
+        self.peers = frozenset(plan.regions) - {site.name}
+        self.begun = Start(site.monotonic(now), disk.own is None, self.peers)
+        self.may_publish = False
+        self._projector = Projector(site.name)
+        self.replica = self._restored(plan, now)
+        self.stated_mark = live_mark(self.replica.own.elements)
+        for element, _, value in self.replica.own.elements.live():
+            self.stated.setdefault(service_of(element), {})[element] = value
+        for key in sorted(site.keys() | self.replica.own.stated_services):
+            self.reconcile(key, now)
+
+    @cached_property
+    def rng(self) -> random.Random:
+        """What this process draws from; made when first needed, since small scopes need none."""
+        return random.Random(self._seed)  # noqa: S311 - a simulation
+
+    def _restored(self, plan: Plan, now: float) -> Replica:
+        site, disk = self.site, self.disk
+        own = disk.restored_own(Origin(site.name), KeyedSigner(site.name))
+        me = Self("set", site.name, self.name, f"uid-{site.name}", "simulated")
+        replica = Replica(me, own, KeyedVerifier(), disk.restored_remotes())
+        # The size of chunks is no setting of an agent: small ones make transfers of many.
+        replica._outflow = Outflow(plan.chunk)  # noqa: SLF001
+        for key, value in disk.facts.items():
+            if value:
+                replica.uids[key.partition("/")[2]] = value.decode()
+        replica.expect_members(self.peers, site.monotonic(now))
+        return replica
+
+    def wall_ns(self, now: float) -> int:
+        """The wall clock it reads at virtual time ``now``."""
+        return self.site.wall_ns(now) + self._skew_ns
+
+    # ---- the cluster ---------------------------------------------------------------------------
+
+    def _state(self, key: ServiceKey | None, stated: View, now: float) -> None:
+        self.replica.own.state(key, stated, self.wall_ns(now))
+        gone, come = mark_of(self.stated.get(key, {}).items()), mark_of(stated.items())
+        count, total = self.stated_mark
+        self.stated_mark = (count - gone[0] + come[0], total - gone[1] + come[1])
+        self.stated[key] = stated
+
+    def reconcile(self, key: ServiceKey, now: float) -> None:
+        """Make our origin say of a service what the cluster says."""
+        self._state(key, self._projector.elements_of(self.site.local(key)), now)
+
+    def introduce(self, now: float) -> None:
+        """State the cluster itself, before the first head."""
+        name = self.cluster
+        stated = dict([cluster_element(name, ClusterInfo(name, f"uid-{name}", "simulated"))])
+        if self.site.newer:
+            stated[pack([UNKNOWN_KIND, name, "later"])] = pack(["something", 1])
+        self._state(None, stated, now)
+
+    # ---- publishing ----------------------------------------------------------------------------
+
+    @property
+    def wants_to_publish(self) -> bool:
+        """Whether a batch should be sealed."""
+        return self.may_publish and not self.publishing and self.replica.own.dirty
+
+    def seal(self, now: float) -> OwnBatch:
+        """Make a batch of what waits."""
+        self.sealed = self.replica.own.seal(self.wall_ns(now))
+        clusters = len(self.replica.remotes) + 1
+        self.free_at = now + max(_WINDOW_SECONDS, clusters * _WINDOW_PER_CLUSTER_SECONDS)
+        return self.sealed
+
+    def fsync_seconds(self) -> float:
+        """How long the disk takes for the batch sealed last."""
+        return self.rng.uniform(*_FSYNC_SECONDS)
+
+    def store(self) -> None:
+        """The sealed batch is on disk."""
+        assert self.sealed is not None  # noqa: S101 - called once after seal
+        self.disk.keep_own(self.sealed)
+        self.stored, self.sealed = self.sealed, None
+
+    def publish(self, now: float) -> list[Effect]:
+        """The stored batch may be sent."""
+        self.stored, self.publishing = None, False
+        return self.replica.published(self.site.monotonic(now))
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> list[Effect]:
+        """What the agent looks after ten times a second."""
+        monotonic = self.site.monotonic(now)
+        effects = self.replica.tick(monotonic, self.wall_ns(now))
+        if self.may_publish and self.replica.relaying:
+            return effects
+        sessions = self.replica.sessions.values()
+        answered = frozenset(session.cluster for session in sessions if session.answered)
+        if not self.may_publish and may_publish(self.begun, answered, monotonic):
+            self.may_publish = True
+            self.introduce(now)
+        if not self.replica.relaying and is_current(self.begun, self._caught_up(), monotonic):
+            effects += self.replica.start_relaying()
+        return effects
+
+    def _caught_up(self) -> frozenset[str]:
+        found = set()
+        for session in self.replica.sessions.values():
+            for origin, advert in session.adverts.items():
+                remote = self.replica.remotes.get(origin)
+                own = origin.cluster == session.cluster
+                if own and remote is not None and remote.version >= advert.version > ZERO:
+                    found.add(session.cluster)
+        return frozenset(found)
+
+    # ---- effects -------------------------------------------------------------------------------
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Carry out what the core asks for, up to the network's part."""
+        for effect in effects:
+            match effect:
+                case Wake(number):
+                    self.woken[number] = None
+                case Store():
+                    self.disk.unsynced.append(effect)
+                case Changed():
+                    self.commits += 1
+                    self.changed.append(effect)
+                case Drop(origin):
+                    self.disk.drop(origin)
+                    self.dropped.append(origin)
+                case Close(number):
+                    self.closing.append(number)
+                case Remember(key, value):
+                    self.disk.facts[key] = value
+                case Notice(event):
+                    self.notices[event] = self.notices.get(event, 0) + 1
+                case _ as unreachable:
+                    assert_never(unreachable)
+
+    def connected(self, cluster: str) -> bool:
+        """Whether a session with ``cluster`` has got its hello."""
+        sessions = self.replica.sessions.values()
+        return any(s.cluster == cluster and s.peer is not None for s in sessions)

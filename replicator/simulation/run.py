@@ -1,0 +1,139 @@
+"""One run of a plan: storm, mending, rest, verdict."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+
+from replicator.simulation.faults import perform
+from replicator.simulation.monitor import Violation
+from replicator.simulation.plan import Plan
+from replicator.simulation.world import Trace, World
+
+REST_SECONDS = 120.0
+"""Within so many virtual seconds after the mending all digests must be equal."""
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What did not hold, and when."""
+
+    rule: str
+    """Number of the property, ``45`` for rest that was not reached, ``error`` for an exception."""
+    detail: str
+    at: float
+    """Virtual seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run was; the same for the same plan, whatever the machine."""
+
+    plan: Plan
+    found: Found | None
+    rested_after: float | None
+    """Virtual seconds from the mending to rest."""
+    simulated: float
+    events: int
+    checks: int
+    frames: int
+    bytes: int
+    commits: int
+    starts: int
+    digest: str
+    """Of all heads at the end, hex; empty when the replicas do not agree."""
+    notices: dict[str, int] = field(default_factory=dict)
+
+    def document(self) -> dict[str, object]:
+        """The report as a JSON document."""
+        found = self.found
+        return {
+            "seed": self.plan.seed,
+            "regions": list(self.plan.regions),
+            "steps": len(self.plan.steps),
+            "violation": None
+            if found is None
+            else {"rule": found.rule, "detail": found.detail, "at": round(found.at, 6)},
+            "rested_after_seconds": self.rested_after,
+            "simulated_seconds": round(self.simulated, 3),
+            "events": self.events,
+            "checks": self.checks,
+            "frames": self.frames,
+            "bytes": self.bytes,
+            "commits": self.commits,
+            "agent_starts": self.starts,
+            "digest": self.digest,
+            "notices": dict(sorted(self.notices.items())),
+        }
+
+
+def rested(world: World) -> bool:
+    """Whether every agent runs, serves, has nothing to publish, and shows the same."""
+    if len(world.processes) < len(world.sites):
+        return False
+    for process in world.processes.values():
+        replica = process.replica
+        busy = process.publishing or replica.own.dirty
+        if busy or not replica.relaying or len(replica.remotes) != len(world.sites) - 1:
+            return False
+    return len({process.replica.digest() for process in world.processes.values()}) == 1
+
+
+def _rest(world: World) -> float:
+    """Mend everything and wait; returns how long that took."""
+    world.mend()
+    begun = world.now
+    while not rested(world):
+        if world.now - begun >= REST_SECONDS:
+            who = {n: p.replica.digest().hex()[:8] for n, p in sorted(world.processes.items())}
+            raise Violation("45", f"no rest within {REST_SECONDS:g} s: {who}")
+        world.run(world.now + _LOOK_SECONDS)
+    world.monitor.at_rest(world.processes)
+    return world.now - begun
+
+
+def run(plan: Plan, trace: Trace | None = None) -> Report:
+    """Run ``plan`` to its end or its first violation; ``trace`` is told every event."""
+    world = World(plan, trace)
+    for step in plan.steps:
+        world.at(step.at, lambda step=step: perform(world, step))  # type: ignore[misc]
+    found, rested_after = None, None
+    try:
+        world.run(plan.seconds)
+        rested_after = round(_rest(world), 3)
+    except Violation as violation:
+        found = Found(violation.rule, violation.detail, world.now)
+    except Exception as error:  # noqa: BLE001 - whatever the core raises is a finding
+        found = Found("error", _where(error), world.now)
+    world.say("found", found)
+    return _report(world, found, rested_after)
+
+
+def _where(error: Exception) -> str:
+    """The error and the last places of the core it passed, in one line."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
+    return f"{type(error).__name__}: {error} ({' > '.join(places)})"
+
+
+def _report(world: World, found: Found | None, rested_after: float | None) -> Report:
+    notices: Counter[str] = Counter()
+    for process in world.running():
+        notices.update(process.notices)
+    digest = "" if found else next(iter(world.processes.values())).replica.digest().hex()
+    return Report(
+        plan=world.plan,
+        found=found,
+        rested_after=rested_after,
+        simulated=world.now,
+        events=world.events,
+        checks=world.monitor.checks,
+        frames=world.network.frames,
+        bytes=world.network.bytes,
+        commits=world.commits + sum(process.commits for process in world.running()),
+        starts=world.starts,
+        digest=digest,
+        notices=dict(notices),
+    )

@@ -1,0 +1,48 @@
+"""What the simulator found in the core, each as the shortest schedule that shows it.
+
+A schedule whose defect is not mended yet is marked: the mark must go with the mending.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.simulation.plan import READY_BIT, Plan, Step
+from replicator.simulation.run import run
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="an owner does not enquire when a peer holds another state at its very version",
+)
+def test_two_writers_that_end_on_one_version_do_not_leave_the_peers_with_the_wrong_one() -> None:
+    """A second agent and the restarted first go on from the same ceiling, so stamps collide.
+
+    The restarted agent sees both changes at once and in another order: one version, two states.
+    The peer keeps the larger root, which is the other writer's, and the owner, at the same version,
+    never asks; so as long as nothing changes, they differ.
+    """
+    steps = (
+        Step(3.0, "twin", "r1", seconds=6.0),
+        Step(3.1, "crash", "r1", seconds=1.0, amount=1000),
+        Step(3.2, "change", "r1", "search", amount=READY_BIT | 2),
+        Step(3.4, "change", "r1", "cart", amount=READY_BIT | 1),
+    )
+    plan = Plan(seed=1, regions=("r1", "r2"), seconds=10.0, tick=0.1, steps=steps)
+    assert run(plan).found is None
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="who has met one origin only blames itself, so the others are no majority of the peers",
+)
+def test_a_clock_that_was_hours_ahead_at_the_start_is_got_over_by_all() -> None:
+    """The region that hears r2 first knows no other origin, so it takes the head of the future.
+
+    The third holds r2 back for good: it alone complains, which is not most of r2's peers, and the
+    clock being right again moves nothing.
+    """
+    steps = (Step(0.16, "clock", "r2", amount=7_200_000_000_000),)
+    names = ("r1", "r2", "r3")
+    plan = Plan(seed=300, regions=names, seconds=1.16, tick=0.25, delay=0.03, steps=steps)
+    assert run(plan).found is None

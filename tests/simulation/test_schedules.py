@@ -1,0 +1,58 @@
+"""Seeded schedules with faults through the simulator; every property is checked after each step."""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.simulation.dice import Shape, make_plan
+from replicator.simulation.plan import FAULTS
+from replicator.simulation.run import Report, run
+from replicator.simulation.shrink import Cut, command_of, shrunk
+
+SHAPES = (
+    Shape(regions=3, seconds=6.0, steps=60, churn=0.0),
+    Shape(regions=2, seconds=10.0, steps=60, churn=0.0),
+    Shape(regions=3, seconds=3.0, steps=60, churn=0.0),
+    Shape(regions=4, seconds=10.0, steps=60, churn=0.0),
+)
+"""Seeds take turns in them."""
+QUICK = 100
+BLOCK = 100
+BLOCKS = 20
+
+
+def held(seed: int, shape: Shape) -> Report:
+    """Run one seed; when it fails, say the one command that shows it."""
+    report = run(make_plan(seed, shape))
+    if report.found is not None:
+        cut, found = shrunk(seed, shape, Cut(), report.found)
+        pytest.fail(f"property {found.rule}: {found.detail}\n{command_of(seed, shape, cut)}")
+    return report
+
+
+def test_a_hundred_schedules_hold_every_property() -> None:
+    reports = [held(seed, SHAPES[seed % len(SHAPES)]) for seed in range(QUICK)]
+    assert min(report.checks for report in reports) > 50
+    assert {step.kind for report in reports for step in report.plan.steps} >= {*FAULTS}
+    assert sum(report.commits for report in reports) > 10 * QUICK
+
+
+def test_five_regions_under_churn_hold_every_property() -> None:
+    report = held(5, Shape(seconds=10.0))
+    assert report.commits > 500
+    assert report.rested_after is not None
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_a_block_of_schedules_holds_every_property(block: int) -> None:
+    for seed in range(QUICK + block * BLOCK, QUICK + (block + 1) * BLOCK):
+        held(seed, SHAPES[seed % len(SHAPES)])
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(6))
+def test_minutes_of_churn_and_faults_hold_every_property(seed: int) -> None:
+    held(seed, Shape(seconds=120.0, churn=2.0))
