@@ -17,7 +17,7 @@ QUICK := not e2e and not sim and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-only check format e2e e2e-all sim bench docs lock clean
+.PHONY: help demo test test-only check format e2e e2e-all sim exhaustive mutants bench docs lock clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -66,6 +66,12 @@ e2e-all: e2e ## The same, then on the oldest supported Kubernetes
 
 sim: $(STAMP) ## Long simulations from seeds, in virtual time
 	$(PY) -m pytest -m sim $(ARGS)
+
+exhaustive: $(STAMP) ## Every interleaving of small scopes, with the states counted
+	$(PY) -m replicator.simulation.exhaustive $(ARGS)
+
+mutants: $(STAMP) ## Break each rule once in a copy; some test must notice (writes docs/mutants.md)
+	$(PY) -m tests.mutants $(ARGS)
 
 bench: $(STAMP) ## Measure, and print the figures beside the targets
 	$(PY) -m bench $(ARGS)

@@ -12,6 +12,7 @@ import contextlib
 import random
 import uuid
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, assert_never
 
 import structlog
@@ -24,10 +25,11 @@ from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
 from replicator.config import Config
-from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
-from replicator.errors import JournalError
+from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
+from replicator.errors import JournalError, ReplicatorError
 from replicator.exporter import Exporter
 from replicator.handshake import Self
+from replicator.identity import PeerIdentity
 from replicator.importer import Importer
 from replicator.items import item_of
 from replicator.journal import Journal, OwnBatch
@@ -51,13 +53,16 @@ from replicator.readiness import Start, is_current, may_publish
 from replicator.recorder import Recorder
 from replicator.replica import Replica
 from replicator.snapshots import OriginSnapshot
-from replicator.transport.base import Dialer, Listener
+from replicator.staleness import Rule, Staleness
+from replicator.transport.admission import refused
+from replicator.transport.base import Dialer, Listener, Refusal
 from replicator.transport.identity_files import Credentials
 from replicator.transport.reload import LiveTls
 from replicator.version import __version__
 
 _TICK_SECONDS = 0.1
 _GRACE_SECONDS = 5.0
+_STORED_SECONDS = 10.0
 _log = structlog.get_logger()
 
 
@@ -84,14 +89,14 @@ class Agent:
         self.source, self.target = clusters
         self.tls = tls
         self.started_wall_ns = clock.wall_ns()
-        self.start = Start(
-            clock.monotonic(), empty_state, frozenset(peer.cluster for peer in config.peers)
-        )
+        self.start = Start(clock.monotonic(), empty_state, self.expected())
         self.broadcast: Broadcast[dict[str, Any]] = Broadcast()
         self.metrics = Metrics(config.cluster, [peer.cluster for peer in config.peers])
         self.equal_at: dict[int, float] = {}
         """Session number to the monotonic time its digest last equalled ours."""
         self.draining = False
+        self.stored_seconds = _STORED_SECONDS
+        """How long a decision may take to reach the disk before the operator is told."""
         self._first_head = asyncio.Event()
         self.recorder = Recorder(journal, replica.remotes, clock)
         self.links = Links(replica, self.recorder, clock, rng, self.perform)
@@ -102,7 +107,14 @@ class Agent:
         self.importer = (
             None
             if self.target is None
-            else Importer(self.target, self.imports, self._view, self._deletable, clock)
+            else Importer(
+                self.target,
+                self.imports,
+                self._view,
+                self._deletable,
+                clock,
+                Staleness(Rule(**asdict(config.stale)), self.start.at),
+            )
         )
         self.views = Views(self)
         self.gauges = Gauges(self)
@@ -138,7 +150,7 @@ class Agent:
             known = {peer.cluster for peer in config.peers}
             for cluster in sorted(known | {origin.cluster for origin in replica.remotes}):
                 bound = await journal.recall(f"uid/{cluster}")
-                if bound is not None:
+                if bound:
                     replica.uids[cluster] = bound.decode()
         except BaseException:
             await journal.close()
@@ -221,6 +233,7 @@ class Agent:
             now = self.clock.monotonic()
             self.perform(self.replica.tick(now, self.clock.wall_ns()))
             self._gates(now)
+            self._review()
             self._compare_digests(now)
             await self.clock.sleep(_TICK_SECONDS)
             self.metrics.set(
@@ -242,6 +255,17 @@ class Agent:
             self.perform(self.replica.start_relaying())
             for key in self._importable():
                 self.imports.add(key)
+
+    def _review(self) -> None:
+        """Have written what the policy says of clusters that fell silent or were heard again."""
+        if self.importer is None:
+            return
+        known = {o.cluster: r for o, r in self.replica.remotes.items() if r.known}
+        self.importer.review(
+            {cluster: remote.fresh_at for cluster, remote in known.items()},
+            lambda cluster: known[cluster].index.all_services(),
+            current=self.replica.relaying,
+        )
 
     def _caught_up(self) -> frozenset[str]:
         """Peers whose own head, as they advertised it, is committed here in this life."""
@@ -276,6 +300,8 @@ class Agent:
             match effect:
                 case Store():
                     self.recorder.store(effect)
+                case Drop(origin):
+                    self.recorder.drop(origin)
                 case Changed():
                     self._changed(effect)
                 case Wake(number):
@@ -292,6 +318,7 @@ class Agent:
             self.publisher.wake()
 
     def _changed(self, effect: Changed) -> None:
+        self._review()
         for key in sorted(effect.services):
             self.imports.add(key)
         if effect.seconds is not None:
@@ -326,6 +353,39 @@ class Agent:
                 }
             )
 
+    # ---- members -------------------------------------------------------------------------------
+
+    def admit(self, peer: PeerIdentity) -> Refusal | None:
+        """Why a peer's dial is turned away before the upgrade: the last word of the listener."""
+        if not self.replica.members.forgotten(peer.cluster):
+            return None
+        return refused(self.replica.members.refusal(peer.cluster))
+
+    async def decide(self, decision: str, cluster: str) -> dict[str, Any]:
+        """Forget or admit a cluster; returns when that is on disk.
+
+        Raises what :meth:`~replicator.members.Members.decide` does, and ``decision_not_stored``.
+        """
+        now, members = self.clock.monotonic(), self.replica.members
+        decided = members.decide(decision, cluster, now)
+        if decided.cell is not None:
+            self.perform(self.replica.learn({cluster: decided.cell}, now, self.clock.wall_ns()))
+            await self._stored(self.replica.own.clean_stop())
+        counts = {"elements": decided.elements, "services": decided.services}
+        return {"cluster": cluster, "decision": decision, **counts}
+
+    async def _stored(self, stamp: int) -> None:
+        """Wait until our origin is on disk up to ``stamp``."""
+        until = self.clock.monotonic() + self.stored_seconds
+        while self.clock.monotonic() < until:
+            head = self.replica.own.published_head
+            if head is not None and head.stamp >= stamp:
+                return
+            await self.clock.sleep(_STORED_SECONDS / 1000)
+        why = self.publisher.failing or "this agent has not published yet"
+        message = f"decided, but not stored and not told to others yet: {why}"
+        raise ReplicatorError(message, cure="see replicator status", code="decision_not_stored")
+
     # ---- what others ask -----------------------------------------------------------------------
 
     def _view(self, key: ServiceKey) -> Mapping[str, list[Endpoint]]:
@@ -338,8 +398,15 @@ class Agent:
 
     def _deletable(self, cluster: str) -> bool:
         """A complete state of ``cluster`` is known, and the view is current enough to act on it."""
-        remote = self.replica.remotes.get(Origin(cluster))
-        return self.replica.relaying and remote is not None and remote.known
+        replica, remote = self.replica, self.replica.remotes.get(Origin(cluster))
+        if cluster in replica.members.wiped or replica.members.forgotten(cluster):
+            return replica.relaying
+        return replica.relaying and remote is not None and remote.known
+
+    def expected(self) -> frozenset[str]:
+        """Configured peers that are not forgotten."""
+        peers = (peer.cluster for peer in self.config.peers)
+        return frozenset(peer for peer in peers if not self.replica.members.forgotten(peer))
 
     def staleness(self, origin: Origin) -> float | None:
         """Seconds since the origin was last known to be current; None if never in this life."""
@@ -369,7 +436,7 @@ class Agent:
         if self.replica.own.head is None:
             reasons.append("nothing_published")
         remotes = self.replica.remotes.values()
-        if self.start.configured and not any(remote.known for remote in remotes):
+        if self.expected() and not any(remote.known for remote in remotes):
             reasons.append("awaiting_first_full_state")
         elif not self.replica.relaying:
             reasons.append("catching_up")
@@ -390,6 +457,11 @@ class Agent:
             for failing in (self.publisher.failing, self.recorder.failing)
             if failing is not None
         ]
+        found += self.replica.quarantine.problems(self.clock.wall_ns())
+        me = self.config.cluster
+        if self.replica.members.forgotten(me):
+            told = self.replica.members.refusal(me)
+            found.append({"code": told.code, "message": told.message, "cure": told.cure})
         if self.importer is not None:
             for key, why in sorted(self.importer.failing.items()):
                 message = f"{key} is not written: {why}"

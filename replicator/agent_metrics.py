@@ -21,12 +21,18 @@ class Gauges:
         """Read from ``agent`` into ``agent.metrics``."""
         self._agent = agent
         self._served: dict[int, tuple[int, int]] = {}
+        self._ended: set[str] = set()
+        """Forgotten clusters whose series were ended."""
 
     def exposition(self) -> bytes:
         """The Prometheus exposition of this moment."""
         self._origins()
         self._peers()
         self._parts()
+        forgotten = set(self._agent.replica.members.all_forgotten())
+        for cluster in forgotten - self._ended:
+            self._agent.metrics.forget(cluster)
+        self._ended = forgotten
         return self._agent.metrics.exposition()
 
     def _origins(self) -> None:
@@ -50,7 +56,7 @@ class Gauges:
             metrics.set("peer_rtt_seconds", session.rtt_ns * _NS, peer=session.cluster)
             metrics.set("clock_skew_seconds", session.offset_ns * _NS, cluster=session.cluster)
             self._bytes(session.number, session.cluster)
-        for peer in connected | set(agent.links.peers):
+        for peer in connected | agent.expected():
             metrics.set("peer_connected", float(peer in connected), peer=peer)
 
     def _bytes(self, number: int, cluster: str) -> None:

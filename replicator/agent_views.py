@@ -53,7 +53,7 @@ class Views:
         """See :class:`AgentViews`."""
         known = {origin.cluster for origin, *_ in self._origins()}
         rows = [self._cluster(*row) for row in self._origins()]
-        missing = [peer for peer in self._agent.links.peers if peer not in known]
+        missing = [peer for peer in self._configured() if peer not in known]
         rows += [self._cluster(Origin(peer), OriginSet(), None, None) for peer in missing]
         return sorted(rows, key=lambda row: (row["cluster"], row["shard"]))
 
@@ -73,6 +73,9 @@ class Views:
         source = None if remote is None else replica.sessions.get(remote.source or 0)
         direct = source is not None and source.cluster == origin.cluster
         stale_after = self._agent.config.stale.after
+        state = state_of(age, direct=direct, stale_after=stale_after)
+        if state is State.FRESH and remote is not None and remote.fresh_at is None:
+            state = State.LAGGING  # only the journal vouches for it so far
         head_age = None
         if head is not None:
             offset = source.offset_ns if source is not None and direct else 0
@@ -82,12 +85,13 @@ class Views:
             "shard": origin.shard,
             "region": None if info is None else info.region,
             "self": is_self,
-            "state": state_of(age, direct=direct, stale_after=stale_after).value,
+            "state": state.value,
             "elements": elements.live_count,
             "tombstones": elements.tombstone_count,
             "services": 0 if index is None else len(index.services()),
             "head": None if head is None else self._head(head),
             "head_age_seconds": head_age,
+            "policy": None if is_self else self._agent.config.stale.policy.value,
             "staleness_seconds": None if age is None else round(age, 3),
             "via": None if source is None else source.cluster,
             "changes_committed": None if remote is None else remote.changes,
@@ -108,6 +112,11 @@ class Views:
 
     # ---- peers ---------------------------------------------------------------------------------
 
+    def _configured(self) -> list[str]:
+        """Configured peers, without those that are forgotten."""
+        expected = self._agent.expected()
+        return [peer for peer in self._agent.links.peers if peer in expected]
+
     def _session_of(self, cluster: str) -> Session | None:
         for session in self._agent.replica.sessions.values():
             if session.cluster == cluster and session.peer is not None:
@@ -116,7 +125,7 @@ class Views:
 
     def peers(self) -> list[Json]:
         """See :class:`AgentViews`."""
-        configured = set(self._agent.links.peers)
+        configured = set(self._configured())
         connected = {
             session.cluster
             for session in self._agent.replica.sessions.values()
@@ -283,10 +292,15 @@ class Views:
             "digest": agent.replica.digest().hex(),
             "clusters": self.clusters(),
             "peers": peers,
+            "forgotten": agent.replica.members.all_forgotten(),
             "source": self._health(agent.config.source.kind, agent.source),
             "target": self._health(agent.config.target.mode, agent.target),
             "problems": agent.problems(),
         }
+
+    async def decide(self, decision: str, cluster: str) -> Json:
+        """See :class:`AgentViews`."""
+        return await self._agent.decide(decision, cluster)
 
     def subscribe(self) -> AsyncIterator[Json]:
         """See :class:`AgentViews`."""

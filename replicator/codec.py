@@ -41,7 +41,7 @@ _ROOT_SIZE = 32
 ROOT_MARK_SIZE = 8
 """Bytes of a root that an advert carries."""
 
-_HELLO, _RECORD, _HEADS, _WANT, _STOP, _TRANSFER, _BEAT, _REJECT = range(1, 9)
+_HELLO, _RECORD, _HEADS, _WANT, _STOP, _TRANSFER, _BEAT, _REJECT, _SKEW = range(1, 10)
 
 
 def _bad(what: str) -> ProtocolError:
@@ -78,10 +78,14 @@ def _listed(value: object, what: str, least: int, most: int = LIST_LIMIT) -> lis
     return value
 
 
+def _label(value: object, what: str) -> str:
+    if not is_label(_text(value, what)):
+        raise _bad(what)
+    return cast("str", value)
+
+
 def _origin(cluster: object, shard: object) -> Origin:
-    if not is_label(_text(cluster, "an origin")):
-        raise _bad("an origin")
-    return Origin(cast("str", cluster), _integer(shard, "a shard"))
+    return Origin(_label(cluster, "an origin"), _integer(shard, "a shard"))
 
 
 def _version(epoch: object, stamp: object) -> Version:
@@ -190,6 +194,10 @@ def _beat(f: list[Any]) -> m.Beat:
     )
 
 
+def _skew(f: list[Any]) -> m.Skew:
+    return m.Skew(_origin(f[0], f[1]), _label(f[2], "a cluster"), _integer(f[3], "an offset"))
+
+
 def _reject(f: list[Any]) -> m.Reject:
     return m.Reject(_text(f[0], "a code"), _text(f[1], "a detail"))
 
@@ -203,6 +211,7 @@ _DECODERS: dict[int, tuple[int, Callable[[list[Any]], m.Message]]] = {
     _TRANSFER: (8, _transfer),
     _BEAT: (4, _beat),
     _REJECT: (2, _reject),
+    _SKEW: (4, _skew),
 }
 
 
@@ -302,7 +311,7 @@ def _head_fields(head: Head | None) -> list[object] | None:
     return None if head is None else [*head.fields(), head.signature]
 
 
-def _fields(message: m.Message) -> list[object]:  # noqa: PLR0911 - one return a message
+def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one case a message
     match message:
         case m.Hello():
             return [_HELLO, *(getattr(message, name) for name in m.Hello.__slots__)]
@@ -320,6 +329,8 @@ def _fields(message: m.Message) -> list[object]:  # noqa: PLR0911 - one return a
             return [_BEAT, sent_at, echo_sent, echo_received, digest]
         case m.Reject(code, detail):
             return [_REJECT, code, detail[:_TEXT_LIMIT]]
+        case m.Skew(origin, author, offset_ns):
+            return [_SKEW, *origin, author, offset_ns]
         case m.Unknown():
             return [message.kind]
         case _ as unreachable:

@@ -32,6 +32,7 @@ from replicator.config_keys import (
 )
 from replicator.errors import ConfigError
 from replicator.ops.address import TcpAddress
+from replicator.staleness import Policy
 from replicator.units import format_duration, format_size
 from replicator.yaml_tree import Tree, parse_tree
 
@@ -115,8 +116,11 @@ class Target:
 class Stale:
     """What becomes of a silent cluster's endpoints, and after how many seconds."""
 
-    policy: str
+    policy: Policy
     after: float
+    withdraw_after: float
+    withdraw_last: bool
+    """Whether the last endpoints of a service may be withdrawn too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +270,7 @@ class _Reading:
             tls=Tls(*(self._get(f"tls.{key}") for key in ("certificate", "key", "trust_bundle"))),
             source=self._source(),
             target=self._target(),
-            stale=Stale(self._get("stale.policy"), self._get("stale.after")),
+            stale=self._stale(),
             limits=Limits(self._get("limits.frame"), self._get("limits.entry")),
         )
         for key, fault in _conflicts(config):
@@ -288,6 +292,14 @@ class _Reading:
             churn=self._get("source.churn"),
             duration=self._get("source.duration"),
             seed=self._get("source.seed"),
+        )
+
+    def _stale(self) -> Stale:
+        return Stale(
+            Policy(self._get("stale.policy")),
+            self._get("stale.after"),
+            self._get("stale.withdraw_after"),
+            self._get("stale.withdraw_last"),
         )
 
     def _target(self) -> Target:
@@ -324,6 +336,10 @@ def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
     if target.mode == "endpointslices" and source.kind != "kubernetes":
         what = f"endpointslices need a Kubernetes source, not {source.kind}"
         yield "target.mode", Fault(what, "use directory or none")
+    stale = config.stale
+    if stale.policy is Policy.WITHDRAW and stale.withdraw_after < stale.after:
+        what = f"{format_duration(stale.withdraw_after)} is shorter than stale.after"
+        yield "stale.withdraw_after", Fault(what, "a cluster is withdrawn only once it is stale")
     yield from _overlaps(config)
     yield from _addresses(config)
 
@@ -360,7 +376,9 @@ def describe(config: Config) -> dict[str, Any]:
     plain: dict[str, Any] = _plain(asdict(config))
     plain["listen"] = str(config.listen)
     plain["health"] = None if config.health is None else str(config.health)
-    plain["stale"]["after"] = format_duration(config.stale.after)
+    plain["stale"]["policy"] = config.stale.policy.value
+    for key in ("after", "withdraw_after"):
+        plain["stale"][key] = format_duration(plain["stale"][key])
     plain["source"]["duration"] = format_duration(config.source.duration)
     plain["limits"] = {key: format_size(count) for key, count in plain["limits"].items()}
     return plain

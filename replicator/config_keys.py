@@ -184,6 +184,13 @@ def whole(least: int, most: int) -> Reader:
     return read
 
 
+def yes_or_no(tree: Tree, _place: Place) -> bool:
+    """A switch."""
+    if not isinstance(tree.value, bool):
+        raise Fault(f"{_kind(tree)} where true or false belongs", "write true or false")
+    return tree.value
+
+
 def rate(most: float) -> Reader:
     """A number of things per second."""
     cure = f"write a number from 0 to {most:g}: so many per second"
@@ -342,11 +349,10 @@ KEYS: Mapping[str, Key] = {
         choice("endpointslices", "directory", "none", later={"mcs": "endpointslices"})
     ),
     "target.path": Key(path, nullable=True),
-    "stale.policy": Key(
-        choice("keep", later={"not-ready": "keep", "withdraw": "keep"}),
-        "keep",
-    ),
+    "stale.policy": Key(choice("keep", "not-ready", "withdraw"), "keep"),
     "stale.after": Key(duration("1s", "30d"), 60.0),
+    "stale.withdraw_after": Key(duration("1s", "365d"), 3600.0),
+    "stale.withdraw_last": Key(yes_or_no, default=False, text=False),
     "limits.frame": Key(size("256KiB", "1MiB"), 1 << 20),
     "limits.entry": Key(size("1KiB", "64KiB"), 1 << 16),
 }

@@ -21,6 +21,13 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Drop:
+    """Keep nothing of an origin any more: its cluster was forgotten."""
+
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """A commit moved the visible view of ``services``."""
 
@@ -64,4 +71,4 @@ class Notice:
     serious: bool = False
 
 
-Effect = Store | Changed | Wake | Close | Remember | Notice
+Effect = Store | Drop | Changed | Wake | Close | Remember | Notice

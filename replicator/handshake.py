@@ -33,7 +33,8 @@ def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str
     """Raise unless ``hello`` may open ``session``.
 
     Codes: ``bad_frame``, ``clusterset_mismatch``, ``identity_mismatch`` (certificate and hello
-    differ), ``peer_is_self_or_duplicate``, ``cluster_id_conflict`` (``uids`` binds another uid).
+    differ), ``peer_is_self_or_duplicate``, ``cluster_id_conflict`` (``uids`` binds another uid; an
+    empty one binds nothing).
     """
     if session.peer is not None or hello.role not in _ROLES:
         raise ProtocolError("a second hello, or an unknown role", code="bad_frame")
@@ -45,7 +46,7 @@ def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str
         raise ProtocolError(detail, code="identity_mismatch")
     if hello.instance == me.instance:
         raise ProtocolError("this link leads to ourselves", code="peer_is_self_or_duplicate")
-    if uids.get(hello.cluster, hello.uid) != hello.uid:
+    if uids.get(hello.cluster, "") not in {"", hello.uid}:
         detail = (
             f"cluster id {hello.cluster} is held by a cluster with another uid; "
             "give one of the two another id"

@@ -3,21 +3,24 @@
 For each touched service it plans the difference between what should exist and what the cluster
 shows, and carries it out.  Memory of earlier writes is never trusted over what the cluster shows.
 Nothing of a source cluster is deleted before a complete state of that cluster is known
-(``deletable``).
+(``deletable``).  Of a cluster that fell silent is written what the ``stale`` policy says
+(:mod:`replicator.staleness`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
 from clusters.base import Clock, Cluster
 from clusters.errors import ClusterUnavailableError, NamespaceUnavailableError, WriteError
 from clusters.model import Endpoint, ServiceKey, SliceChange
+from clusters.slice_names import source_cluster_of
 from clusters.slices import SliceSettings, plan
 from clusters.work_queue import WorkQueue
+from replicator.staleness import Staleness
 
 _WORKERS = 4
 _REFUSED_SECONDS = 600.0
@@ -38,6 +41,7 @@ class Importer:
         view: View,
         deletable: Callable[[str], bool],
         clock: Clock,
+        staleness: Staleness,
     ) -> None:
         """``deletable(cluster)`` says whether objects of that source cluster may be deleted."""
         self._cluster = cluster
@@ -45,6 +49,7 @@ class Importer:
         self._view = view
         self._deletable = deletable
         self._clock = clock
+        self._staleness = staleness
         self._settings = SliceSettings()
         self.waiting: dict[ServiceKey, str] = {}
         """Services that wait for their namespace, with the reason."""
@@ -77,12 +82,14 @@ class Importer:
 
     async def reconcile(self, key: ServiceKey) -> bool:
         """Write what ``key`` lacks; True when it should be tried again after a back-off."""
+        owned = self._cluster.owned(key)
+        seen = self._staleness.seen(self._view(key), owned)
         changes = plan(
             key,
-            self._view(key),
-            self._cluster.owned(key),
+            seen.endpoints,
+            owned,
             settings=self._settings,
-            deletable=self._deletable,
+            deletable=lambda cluster: cluster not in seen.held and self._deletable(cluster),
         )
         again = False
         refused = None
@@ -110,6 +117,32 @@ class Importer:
         else:
             self.failing[key] = refused
         return again
+
+    def review(
+        self,
+        fresh_at: Mapping[str, float | None],
+        services: Callable[[str], Collection[ServiceKey]],
+        *,
+        current: bool,
+    ) -> None:
+        """Look again at all services of clusters that have just fallen silent or were heard again.
+
+        ``fresh_at`` holds when each known cluster was last heard, ``services(cluster)`` is what it
+        states; before the view is ``current`` nothing is turned down.
+        """
+        now = self._clock.monotonic()
+        for cluster in self._staleness.review(fresh_at, now, current=current):
+            _log.info("stale_policy_applied", cluster=cluster, show=self._staleness.of(cluster))
+            for key in sorted({*services(cluster), *self._written_of(cluster)}):
+                self._queue.add(key)
+
+    def _written_of(self, cluster: str) -> set[ServiceKey]:
+        owned = self._cluster.owned
+        return {
+            key
+            for key in self._cluster.owned_services()
+            if any(source_cluster_of(manifest) == cluster for manifest in owned(key))
+        }
 
     def _refused_before(self, change: SliceChange) -> str | None:
         """Why this very object was refused for good a short while ago, None if it was not."""

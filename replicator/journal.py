@@ -82,6 +82,8 @@ class OwnBatch:
     """None keeps the stored one: entries may be journaled before the head that covers them."""
     entries: tuple[Entry, ...]
     floor: int
+    replace: bool = False
+    """What was held of our own origin before is deleted first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,11 @@ class Journal:
     async def persist_remote(self, commits: Sequence[RemoteCommit]) -> None:
         """Persist ``commits`` in order, as one transaction."""
         await self._remote.write(lambda rows: _store_remotes(rows, commits))
+
+    async def drop_remote(self, clusters: Iterable[tuple[str, int]]) -> None:
+        """Keep nothing of these origins, given as (cluster, shard), any more; one transaction."""
+        gone = tuple(clusters)
+        await self._remote.write(lambda rows: _drop_remotes(rows, gone))
 
     async def remember(self, key: str, value: bytes) -> None:
         """Keep a small fact; on return it is on disk."""
@@ -255,6 +262,8 @@ def _store_own(rows: sqlite3.Connection, batch: OwnBatch) -> None:
     crc = check_of(batch.epoch, batch.ceiling, batch.last_stamp, head or b"")
     version = (batch.epoch, batch.ceiling, batch.last_stamp, head, crc)
     rows.execute("REPLACE INTO own VALUES (1, ?, ?, ?, ?, ?)", version)
+    if batch.replace:
+        rows.execute("DELETE FROM entries")
     _put(rows, "?, ?, ?, ?, ?", batch.entries)
     query = f"DELETE FROM entries WHERE op = {_REMOVE} AND stamp <= ?"  # noqa: S608 - a constant
     rows.execute(query, (batch.floor,))
@@ -295,3 +304,11 @@ def _store_origin(rows: sqlite3.Connection, commit: RemoteCommit) -> int:
     ).fetchone()
     number: int = found[0]
     return number
+
+
+def _drop_remotes(rows: sqlite3.Connection, origins: Sequence[tuple[str, int]]) -> None:
+    where = "cluster = ? AND shard = ?"
+    for origin in origins:
+        query = f"DELETE FROM entries WHERE origin IN (SELECT id FROM origins WHERE {where})"  # noqa: S608
+        rows.execute(query, origin)
+        rows.execute(f"DELETE FROM origins WHERE {where}", origin)  # noqa: S608

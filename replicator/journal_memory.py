@@ -7,7 +7,7 @@ disk is asked for with :meth:`MemoryJournal.fail`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -95,6 +95,8 @@ class MemoryJournal(Journal):
         contents = self._begin()
         contents.version = (batch.epoch, batch.ceiling, batch.last_stamp)
         contents.head = contents.head if batch.head is None else batch.head
+        if batch.replace:
+            contents.entries.clear()
         _apply(contents.entries, batch.entries, batch.floor)
         self._commit(contents)
         return 0.0
@@ -109,6 +111,13 @@ class MemoryJournal(Journal):
                 kept.entries = former.entries
             _apply(kept.entries, commit.entries, commit.floor)
             contents.remotes[commit.cluster, commit.shard] = kept
+        self._commit(contents)
+
+    async def drop_remote(self, clusters: Iterable[tuple[str, int]]) -> None:
+        """See :class:`Journal`."""
+        contents = self._begin()
+        for origin in clusters:
+            contents.remotes.pop(origin, None)
         self._commit(contents)
 
     async def remember(self, key: str, value: bytes) -> None:

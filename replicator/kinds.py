@@ -20,6 +20,7 @@ import msgpack
 
 from replicator.codec import unpack_plain
 from replicator.errors import ProtocolError
+from replicator.identity import is_label
 
 MAX_ENTRY_BYTES = 64 * 1024
 _MAX_TEXT = 1024
@@ -110,6 +111,25 @@ def _cluster_value(value: object) -> None:
     _integer(layout, _INT63)
 
 
+def _label(value: object) -> None:
+    if not is_label(_text(value, 63)):
+        raise _Wrong
+
+
+def _member_key(key: list[Any]) -> None:
+    (subject,) = key
+    _label(subject)
+
+
+def _member_value(value: object) -> None:
+    decision, order, minimum, by = _listed(value, 4)[:4]
+    if decision not in (FORGET, ADMIT):
+        raise _Wrong
+    for number in (order, minimum):
+        _integer(number, MOST_MEMBER_NUMBER)
+    _label(by)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One registered kind: its name in JSON, and checks that raise on a wrong key or value."""
@@ -122,11 +142,17 @@ class Kind:
 ENDPOINT = 1
 EXPORT = 2
 CLUSTER = 3
+MEMBER = 5
+"""A decision about a cluster, see :mod:`replicator.membership`; 4 is kept for policies."""
+FORGET, ADMIT = "forget", "admit"
+MOST_MEMBER_NUMBER = 1 << 62
+"""Greatest order and minimum epoch, so that there always is an epoch above the minimum."""
 
 KINDS: dict[int, Kind] = {
     ENDPOINT: Kind("endpoint", _endpoint_key, _endpoint_value),
     EXPORT: Kind("export", _export_key, _export_value),
     CLUSTER: Kind("cluster", _cluster_key, _cluster_value),
+    MEMBER: Kind("member", _member_key, _member_value),
 }
 
 

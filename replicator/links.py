@@ -144,6 +144,9 @@ class Links:
                 status.connected_once = True
                 await self._gone.wait()
                 continue
+            if self._replica.members.forgotten(peer.cluster):
+                await self._clock.sleep(_REDIAL_SECONDS)
+                continue
             status.attempts += 1
             if status.connected_once:
                 status.state = "backoff"

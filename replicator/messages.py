@@ -108,6 +108,18 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
+class Skew:
+    """``author`` holds heads of ``origin`` back: their stamps are from the future.
+
+    ``offset_ns`` is by how much, 0 when they are taken again.  Passed on once; unsigned.
+    """
+
+    origin: Origin
+    author: str
+    offset_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """Why the sender closes the connection."""
 
@@ -122,4 +134,4 @@ class Unknown:
     kind: int
 
 
-Message = Hello | Record | Heads | Want | Stop | Transfer | Beat | Reject | Unknown
+Message = Hello | Record | Heads | Want | Stop | Transfer | Beat | Reject | Skew | Unknown

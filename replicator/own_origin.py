@@ -22,6 +22,7 @@ from clusters.model import ServiceKey
 from crdt import Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
 from crdt.origin_set import ADD, NIL, REMOVE
 from replicator.kinds import MAX_ENTRY_BYTES
+from replicator.membership import is_member
 from replicator.messages import Record
 from replicator.outflow import Served
 from replicator.projection import service_of
@@ -29,6 +30,14 @@ from replicator.service_index import ServiceIndex
 from replicator.signing import Signer
 
 _STAMP = itemgetter(1)
+MEMBERS = "members"
+
+Group = ServiceKey | str | None
+"""What is stated together: a service, None for the cluster's own element, or :data:`MEMBERS`."""
+
+
+def _group_of(element: bytes) -> Group:
+    return MEMBERS if is_member(element) else service_of(element)
 
 
 def _live_value(entry: Entry | None) -> bytes | None:
@@ -47,6 +56,8 @@ class OwnBatch:
     floor: int
     changes: tuple[Change, ...]
     """What readers of our own elements see differently."""
+    replace: bool = False
+    """The entries are all there are: what was stored before is deleted."""
 
 
 class OwnOrigin:
@@ -68,6 +79,10 @@ class OwnOrigin:
         self.published_head: Head | None = None
         """The last durable head: also while the next is sealed."""
         self._published_record: Record | None = None
+        self._anew = False
+        """The next batch is everything, in a set of its own."""
+        self._withheld = False
+        """The state at :attr:`published_head` cannot be told from the set any more."""
         self._former: list[Entry] = []
         """What the batch being sealed replaced, by stamp."""
         self.sealing = False
@@ -77,15 +92,14 @@ class OwnOrigin:
         """Entries left out for exceeding the entry limit."""
         self._clock = clock
         self._pending: dict[bytes, Entry] = {}
-        self._services: dict[ServiceKey | None, dict[bytes, bytes]] = {}
+        self._services: dict[Group, dict[bytes, bytes]] = {}
         self._observed_at: int | None = None
         self._moved = False
         self._issued_at = 0
         self._floor_target = 0
         self._floor_stamp = 0
         for element, _, value in elements.live():
-            key = service_of(element)
-            self._services.setdefault(key, {})[element] = value
+            self._services.setdefault(_group_of(element), {})[element] = value
 
     def restore_head(self, head: Head) -> None:
         """Take the journal's last head; later ones, and its re-issues, are issued above it."""
@@ -100,12 +114,13 @@ class OwnOrigin:
     @property
     def stated_services(self) -> set[ServiceKey]:
         """Services about which something live is stated, pending changes included."""
-        return {key for key, stated in self._services.items() if key is not None and stated}
+        stated = self._services.items()
+        return {key for key, elements in stated if isinstance(key, ServiceKey) and elements}
 
-    def state(self, key: ServiceKey | None, stated: Mapping[bytes, bytes], wall_ns: int) -> int:
+    def state(self, key: Group, stated: Mapping[bytes, bytes], wall_ns: int) -> int:
         """Make the live elements of ``key`` exactly ``stated``; returns how many changed.
 
-        ``key`` None is the cluster's own element.  Stamps are taken now, in element order; an entry
+        Stamps are taken now, in element order; an entry
         over the size limit is left out and counted.
         """
         current = self._services.setdefault(key, {})
@@ -149,32 +164,66 @@ class OwnOrigin:
         self.epoch = max(self.epoch, above) + 1
         self._moved = True
 
+    def ahead_ns(self, wall_ns: int) -> int:
+        """How far the newest stamp is in the future of the wall clock; 0 when it is not."""
+        return max(0, self._clock.last - wall_ns)
+
+    def state_anew(self, wall_ns: int) -> None:
+        """Start a higher epoch in which everything stated has a new stamp of this wall clock.
+
+        For stamps that a wrong clock has put into the future.  Takes effect with the next
+        :meth:`seal`; the ceiling and the rule that stamps rise begin anew with the epoch.
+        """
+        self.epoch += 1
+        self._clock = StampClock()
+        self._pending = {
+            element: (element, self._clock.next(wall_ns), ADD, value)
+            for element, value in sorted(
+                item for stated in self._services.values() for item in stated.items()
+            )
+        }
+        self._observed_at = wall_ns
+        self._floor_target = self._floor_stamp = 0
+        self._anew = self._moved = True
+
     def seal(self, wall_ns: int) -> OwnBatch:
         """Move the pending batch into the state and sign its head; ``sealing`` until published.
 
         The caller makes the batch durable and then calls :meth:`published`.
         """
-        entries = tuple(sorted(self._pending.values(), key=lambda entry: entry[1]))
+        entries = tuple(sorted(self._pending.values(), key=_STAMP))
+        before: dict[bytes, Entry | None] = dict.fromkeys(self._pending)
+        replace = self._anew
+        if replace:
+            before |= {
+                element: self.elements.entry(element) for element, _, _ in self.elements.live()
+            }
+            self.elements, self._issued_at = OriginSet(), 0
+        else:
+            before = {element: self.elements.entry(element) for element in before}
+            self._former = sorted(filter(None, before.values()), key=_STAMP)
         floor = max(self.elements.floor, self._floor_target)
         stamp = self._clock.last if entries or self._floor_stamp else self.elements.version.stamp
         if stamp == 0:
             stamp = self._clock.next(wall_ns)
-        before = {entry[0]: self.elements.entry(entry[0]) for entry in entries}
-        self._former = sorted(filter(None, before.values()), key=_STAMP)
+        self._withheld = replace or floor > self.elements.floor
         self.elements.advance(entries, version=Version(self.epoch, stamp), floor=floor)
-        changes = self._reindex(before)
+        changes = self._changes(before)
+        if replace:
+            self.index = ServiceIndex(self.elements)
+        else:
+            self.index.apply(changes)
         observed = wall_ns if self._observed_at is None else self._observed_at
         head = self._sign(wall_ns, observed)
         self._pending, self._observed_at = {}, None
-        self._moved = False
+        self._anew = self._moved = False
         self._floor_stamp = 0
         self.sealing = True
         self.head = head
-        return OwnBatch(
-            self.epoch, self._clock.ceiling, self._clock.last, head, entries, floor, changes
-        )
+        last, ceiling = self._clock.last, self._clock.ceiling
+        return OwnBatch(self.epoch, ceiling, last, head, entries, floor, changes, replace)
 
-    def _reindex(self, before: Mapping[bytes, Entry | None]) -> tuple[Change, ...]:
+    def _changes(self, before: Mapping[bytes, Entry | None]) -> tuple[Change, ...]:
         changes = []
         for element, old in before.items():
             entry = self.elements.entry(element)
@@ -183,22 +232,22 @@ class OwnOrigin:
                 continue  # came and went within the batch, or went and came back
             stamp = self.elements.version.stamp if entry is None else entry[1]
             changes.append(Change(element, *values, stamp))
-        self.index.apply(changes)
         return tuple(changes)
 
     def published(self) -> None:
         """The sealed batch is durable: its head may be served."""
-        self.sealing = False
+        self.sealing = self._withheld = False
         self._former = []
         self.published_head, self._published_record = self.head, self.record
 
     def served(self) -> Served | None:
         """What peers may be told: the state at the last durable head.
 
-        None before there is one of this life, and while a batch is sealed that drops tombstones.
+        None before there is one of this life, and while a batch is sealed that drops tombstones or
+        everything.
         """
         head, record = self.published_head, self._published_record
-        if head is None or record is None or self.elements.floor > head.floor:
+        if head is None or record is None or self._withheld:
             return None
         return Served(self._since if self.sealing else self.elements.since, head, record)
 

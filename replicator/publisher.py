@@ -81,6 +81,7 @@ class Publisher:
             head=encode_head(batch.head),
             entries=batch.entries,
             floor=batch.floor,
+            replace=batch.replace,
         )
         while True:
             try:

@@ -35,6 +35,7 @@ class Recorder:
         self._waiting: list[Store] = []
         self._facts: dict[str, bytes] = {}
         self._torn: set[Origin] = set()
+        self._dropped: set[Origin] = set()
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -45,6 +46,13 @@ class Recorder:
         self._waiting.append(commit)
         if len(self._waiting) >= _BACKLOG:
             self._room.clear()
+        self._wake.set()
+
+    def drop(self, origin: Origin) -> None:
+        """Queue the end of an origin; what waits of it is not written any more."""
+        self._waiting = [store for store in self._waiting if store.origin != origin]
+        self._torn.discard(origin)
+        self._dropped.add(origin)
         self._wake.set()
 
     def remember(self, key: str, value: bytes) -> None:
@@ -69,17 +77,22 @@ class Recorder:
         """Write everything that waits; False when the journal refused (see :attr:`failing`)."""
         batch, self._waiting = self._waiting, []
         facts, self._facts = self._facts, {}
+        dropped, self._dropped = self._dropped, set()
         self._room.set()
-        commits = [self._whole(origin) for origin in sorted(self._torn)]
+        torn = [self._remotes[origin] for origin in sorted(self._torn) if origin in self._remotes]
+        commits = [self._whole(remote) for remote in torn if remote.known]
         commits += [self._commit(store) for store in batch if store.origin not in self._torn]
         try:
             for key, value in sorted(facts.items()):
                 await self._journal.remember(key, value)
+            if dropped:
+                await self._journal.drop_remote(sorted(dropped))
             if commits:
                 await self._journal.persist_remote(commits)
         except JournalError as error:
             self._torn |= {store.origin for store in batch}
             self._facts = {**facts, **self._facts}
+            self._dropped |= dropped
             self.failing = str(error)
             _log.exception("remote_commit_not_stored", code=error.code)
             return False
@@ -99,13 +112,13 @@ class Recorder:
             replace=store.replace,
         )
 
-    def _whole(self, origin: Origin) -> RemoteCommit:
-        remote = self._remotes[origin]
+    @staticmethod
+    def _whole(remote: RemoteOrigin) -> RemoteCommit:
         assert remote.head is not None  # noqa: S101 - it was committed once
         assert remote.record is not None  # noqa: S101
         return RemoteCommit(
-            cluster=origin.cluster,
-            shard=origin.shard,
+            cluster=remote.origin.cluster,
+            shard=remote.origin.shard,
             head=encode_head(remote.head),
             record=encode_record(remote.record),
             entries=tuple(remote.elements.entries()),

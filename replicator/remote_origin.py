@@ -6,6 +6,7 @@ changes state synchronously; sending, storing and logging are its caller's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -49,6 +50,8 @@ class Outcome(Enum):
     """The chunk does not continue what is here: ask again from the committed version."""
     MISMATCH = "mismatch"
     """Count or root do not add up; the view stays, ask for a snapshot."""
+    HELD_BACK = "held_back"
+    """The head verifies, but was not admitted; the view stays."""
     EQUIVOCATION = "equivocation"
     """A second, different state was signed for the committed version; the view stays.
 
@@ -85,6 +88,8 @@ class RemoteOrigin:
         self.distrust = False
         """The last transfer did not add up: ask for a snapshot."""
         self._staged_bytes = 0
+        self.held_back = False
+        """Its newest head is from the future: it is not asked for."""
         self.latencies = Latencies()
         self.changes = 0
         """Elements added, changed or removed by commits in this life."""
@@ -102,10 +107,17 @@ class RemoteOrigin:
         self.index = ServiceIndex(elements)
         return True
 
-    def take(self, chunk: Transfer, verifier: Verifier, offered: Record | None) -> Taken:
+    def take(
+        self,
+        chunk: Transfer,
+        verifier: Verifier,
+        offered: Record | None,
+        admits: Callable[[Head], bool] = lambda _: True,
+    ) -> Taken:
         """Stage a chunk and commit if it carries its head.
 
-        ``offered`` is the record the sender gave; it counts once a head verifies by it.
+        ``offered`` is the record the sender gave; it counts once a head verifies by it.  ``admits``
+        has the last word on a head that verifies.
 
         Raises :class:`~replicator.errors.ProtocolError` when the head does not verify, or the
         transfer exceeds :data:`STAGED_BYTES_LIMIT` (``too_large``); state is unchanged then, the
@@ -123,7 +135,7 @@ class RemoteOrigin:
             return Taken(Outcome.AGAIN)
         if head is None:
             return Taken(Outcome.STAGED)
-        return self._commit(head, verifier, offered)
+        return self._commit(head, verifier, offered, admits)
 
     def _stage(self, chunk: Transfer) -> bool:
         """Whether the chunk continues the transfer under way, or begins one.
@@ -176,10 +188,18 @@ class RemoteOrigin:
         self.head, self.record = head, record
         return Outcome.RENEWED
 
-    def _commit(self, head: Head, verifier: Verifier, offered: Record | None) -> Taken:
+    def _commit(
+        self,
+        head: Head,
+        verifier: Verifier,
+        offered: Record | None,
+        admits: Callable[[Head], bool],
+    ) -> Taken:
         staging, self.staging = self.staging, None
         assert staging is not None  # noqa: S101 - the chunk was just staged
         record = self._verified_by(head, verifier, offered)
+        if not admits(head):
+            return Taken(Outcome.HELD_BACK)
         before = self.version.stamp
         try:
             changes = self.elements.commit(staging, head)

@@ -8,7 +8,7 @@ Does not stamp (``own_origin``), verify (``signing``), store, log or wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import assert_never
 
@@ -29,8 +29,11 @@ from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, 
 from replicator.errors import ProtocolError
 from replicator.handshake import Self, check_hello, surplus, twin_of
 from replicator.kinds import check_entry
+from replicator.members import Members
+from replicator.membership import Cell
 from replicator.outflow import Outflow, Served
 from replicator.own_origin import OwnOrigin
+from replicator.quarantine import Quarantine
 from replicator.remote_origin import Outcome, RemoteOrigin, Taken
 from replicator.session import Session
 from replicator.signing import Verifier
@@ -66,6 +69,7 @@ class Replica:
         self.ignored = 0
         self._subscriptions = Subscriptions(self.sessions, self.remotes)
         self._conflicts = Conflicts(own, self.remotes, self._subscriptions)
+        self.quarantine = Quarantine(own, self.remotes, self.sessions, self._subscriptions)
         self._outflow = Outflow()
         self._digest: bytes | None = None
         self._next_number = 1
@@ -73,10 +77,15 @@ class Replica:
         self._collect_at = 0.0
         self.acknowledged: dict[str, Acknowledged] = {}
         """How far each member has committed our own origin."""
+        self.members = Members(
+            own, self.remotes, self.sessions, self._subscriptions, self.uids, self.acknowledged
+        )
 
     def expect_members(self, clusters: Iterable[str], now: float) -> None:
         """Keep tombstones for these until they acknowledge, or an hour has passed."""
         for cluster in clusters:
+            if self.members.forgotten(cluster):
+                continue
             self.acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
 
     # ---- sessions ------------------------------------------------------------------------------
@@ -160,11 +169,13 @@ class Replica:
     ) -> list[Effect]:
         match message:
             case m.Heads():
-                return self._heads(session, message, now)
+                return self._heads(session, message, now, wall_ns)
             case m.Want():
                 return self._want(session, message)
             case m.Stop():
                 session.cursors.pop(message.origin, None)
+            case m.Skew():
+                return self.quarantine.heard(session, message)
             case m.Record():
                 session.keep_record(message)
             case m.Transfer():
@@ -184,8 +195,9 @@ class Replica:
 
     def _hello(self, session: Session, hello: m.Hello, now: float) -> list[Effect]:
         check_hello(self.me, session, hello, self.uids)
+        self.members.check(hello.cluster)
         effects: list[Effect] = []
-        if hello.cluster not in self.uids:
+        if not self.uids.get(hello.cluster):
             self.uids[hello.cluster] = hello.uid
             effects.append(Remember(f"uid/{hello.cluster}", hello.uid.encode()))
         session.peer = hello
@@ -197,6 +209,7 @@ class Replica:
                 return effects
         session.untold = {self.own.origin, *self.remotes}
         self._announce(session, always=True)
+        self.quarantine.introduce(session)
         session.settle(now)
         for remote in self.remotes.values():
             if remote.origin.cluster == session.cluster:
@@ -228,7 +241,7 @@ class Replica:
         for start in starts:
             session.say(m.Heads(tuple(adverts[start : start + _ADVERTS])))
 
-    def _heads(self, session: Session, heads: m.Heads, now: float) -> list[Effect]:
+    def _heads(self, session: Session, heads: m.Heads, now: float, wall_ns: int) -> list[Effect]:
         effects: list[Effect] = []
         for advert in heads.adverts:
             session.adverts[advert.origin] = advert
@@ -237,12 +250,15 @@ class Replica:
                 self.acknowledged[session.cluster] = Acknowledged(advert.version, now)
                 effects += self._conflicts.advertised(session, advert)
             elif advert.origin.cluster != self.me.cluster:
+                self.quarantine.advertised(advert, wall_ns)
                 effects += self._advertised(session, advert, now)
         session.answered = session.answered or self.own.origin not in session.enquiries
         return effects
 
     def _advertised(self, session: Session, advert: m.Advert, now: float) -> list[Effect]:
         remote = self.remotes.get(advert.origin)
+        if not self.members.takes(advert.origin, advert.version.epoch):
+            return []
         if remote is None:
             if len(self.remotes) >= ORIGIN_LIMIT:
                 self.ignored += 1
@@ -267,10 +283,18 @@ class Replica:
         remote = self.remotes.get(chunk.origin)
         if remote is None or remote.source != session.number:
             return self._unasked(session, chunk, now)
+        if not self.members.takes(chunk.origin, chunk.epoch):
+            self.ignored += 1
+            return []
         for element, _, op, value in chunk.entries:
             check_entry(chunk.origin.cluster, element, op, value)
         try:
-            taken = remote.take(chunk, self.verifier, session.records.get(chunk.origin))
+            taken = remote.take(
+                chunk,
+                self.verifier,
+                session.records.get(chunk.origin),
+                lambda head: self.quarantine.admits(head, wall_ns),
+            )
         except ProtocolError as error:
             # What an origin says of itself costs it the link.  A relay may have got it honestly,
             # before a certificate authority was retired: only this origin is not taken from it.
@@ -299,6 +323,7 @@ class Replica:
             case Outcome.COMMITTED:
                 remote.supply.committed(session.number, now)
                 effects += self._committed(remote, taken, now, wall_ns)
+                effects += self.quarantine.committed(remote)
             case Outcome.RENEWED:
                 remote.supply.progressed(now)
                 remote.fresh_at = now
@@ -309,6 +334,8 @@ class Replica:
                 pass
             case Outcome.AGAIN:
                 effects += self._subscriptions.ask(remote)
+            case Outcome.HELD_BACK:
+                effects += self.quarantine.hold(remote, now, wall_ns)
             case Outcome.MISMATCH:
                 self.mismatches += 1
                 effects.append(self._notice("mismatch", remote, session))
@@ -328,6 +355,7 @@ class Replica:
     def _committed(
         self, remote: RemoteOrigin, taken: Taken, now: float, wall_ns: int
     ) -> list[Effect]:
+        moved = remote.index.cells_moved
         services = remote.follow(taken.changes)
         remote.fresh_at = now
         head, record = remote.head, remote.record
@@ -349,7 +377,14 @@ class Replica:
         changed = Changed(remote.origin, frozenset(services), tuple(taken.changes), seconds)
         for session in self.sessions.values():
             session.settle(now)
-        return [store, changed, *self._spread(remote.origin)]
+        effects = [store, changed, *self._spread(remote.origin)]
+        decided = remote.index.cells_moved > moved
+        return [*effects, *self.learn({}, now, wall_ns)] if decided else effects
+
+    def learn(self, news: Mapping[str, Cell], now: float, wall_ns: int) -> list[Effect]:
+        """Membership cells changed, or ``news`` was decided here: act on what counts now."""
+        self._digest = None
+        return self.members.learn(news, now, wall_ns, self._reject, self._advertised)
 
     def _convergence(self, remote: RemoteOrigin, observed_at: int, wall_ns: int) -> float:
         """Seconds from observation to now on the origin's clock; never negative."""
@@ -433,7 +468,8 @@ class Replica:
 
     def tick(self, now: float, wall_ns: int) -> list[Effect]:
         """Do what is due: beats, re-issue, stalled sources, dead links."""
-        effects: list[Effect] = []
+        effects = self.members.begin(now, wall_ns)
+        effects += self.quarantine.review(now, wall_ns)
         if now >= self._collect_at:
             self._collect_at = now + COLLECT_SECONDS
             floor = new_floor(self.own.elements, self.acknowledged.values(), now)

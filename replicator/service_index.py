@@ -1,4 +1,4 @@
-"""Which elements of one origin belong to which service.
+"""Which elements of one origin belong to which service, and what it says of itself and of members.
 
 Kept beside an origin's committed set and moved by the same commits, so a service can be read
 without a scan.  Endpoints are visible only while their service is exported, whatever the arrival
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from clusters.model import Endpoint, ExportedService, ServiceKey
 from crdt import Change, OriginSet
-from replicator import projection
+from replicator import membership, projection
 from replicator.kinds import CLUSTER, ENDPOINT, EXPORT
 
 
@@ -24,8 +24,13 @@ class ServiceIndex:
         self._endpoints: dict[ServiceKey, set[bytes]] = {}
         self._exports: dict[ServiceKey, bytes] = {}
         self._cluster: bytes | None = None
-        for element, _, _ in elements.live():
+        self.cells: dict[str, membership.Cell] = {}
+        """What the origin states about members, by subject."""
+        self.cells_moved = 0
+        """How often that changed."""
+        for element, _, value in elements.live():
             self._insert(element)
+            self._decide(element, value)
 
     def apply(self, changes: Iterable[Change]) -> set[ServiceKey]:
         """Follow a commit; returns the services whose visible state may have changed."""
@@ -34,11 +39,23 @@ class ServiceIndex:
             key = projection.service_of(element)
             if key is not None:
                 touched.add(key)
+            else:
+                self._decide(element, after)
             if before is None:
                 self._insert(element)
             elif after is None:
                 self._discard(element, key)
         return touched
+
+    def _decide(self, element: bytes, value: bytes | None) -> None:
+        """Keep what a membership cell says now, nothing for None."""
+        if not membership.is_member(element):
+            return
+        self.cells_moved += 1
+        if value is None:
+            self.cells.pop(membership.subject_of(element), None)
+        else:
+            self.cells[membership.subject_of(element)] = membership.cell_of(value)
 
     def _insert(self, element: bytes) -> None:
         kind, key = projection.kind_of(element), projection.service_of(element)

@@ -36,7 +36,7 @@ class Subscriptions:
 
     def assign(self, remote: RemoteOrigin, now: float) -> list[Effect]:
         """Take ``remote`` from the right peer, telling the former one to stop."""
-        if remote.source is None and now < remote.supply.retry_at:
+        if remote.held_back or (remote.source is None and now < remote.supply.retry_at):
             return []
         candidates = self._candidates(remote.origin)
         current = next((c for c in candidates if c.number == remote.source), None)
@@ -50,12 +50,13 @@ class Subscriptions:
 
     def take_from(self, remote: RemoteOrigin, number: int, now: float) -> list[Effect]:
         """Make session ``number`` the source of ``remote``."""
-        effects = self._stop(remote)
+        effects = self.stop(remote)
         remote.source = number
         remote.supply.progressed(now)
         return [*effects, *self.ask(remote)]
 
-    def _stop(self, remote: RemoteOrigin) -> list[Effect]:
+    def stop(self, remote: RemoteOrigin) -> list[Effect]:
+        """Take ``remote`` from nobody, telling the former source; what was staged is lost."""
         former = self._sessions.get(remote.source or 0)
         remote.source = remote.staging = None
         if former is None:
@@ -75,7 +76,7 @@ class Subscriptions:
     def refuse(self, remote: RemoteOrigin, now: float) -> list[Effect]:
         """What the source sent is worthless: leave it, and take another when it is time."""
         remote.supply.failed(remote.source or 0, now)
-        return [*self._stop(remote), *self.assign(remote, now)]
+        return [*self.stop(remote), *self.assign(remote, now)]
 
     def mend(self, remote: RemoteOrigin, now: float) -> list[Effect]:
         """A transfer did not add up: have a snapshot, of its source at first, then of another."""

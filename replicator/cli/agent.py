@@ -68,7 +68,7 @@ async def _run(path: Path) -> None:
     made = await Agent.build(config, clock, rng, tls, os.environ)
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    listener = TlsListener(config.listen.host, config.listen.port, tls)
+    listener = TlsListener(config.listen.host, config.listen.port, tls, admit=made.admit)
     await made.run(listener, TlsDialer(tls, _now), stop)
 
 

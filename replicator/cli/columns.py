@@ -161,6 +161,7 @@ CLUSTERS: tuple[Column, ...] = (
     field("REGION", "region", wide=True),
     Column("STATE", lambda row: "self" if row.get("self") else text(row.get("state"))),
     field("BEHIND", "staleness_seconds", seconds),
+    field("POLICY", "policy", wide=True),
     field("ELEMENTS", "elements", right=True),
     field("TOMBSTONES", "tombstones", wide=True, right=True),
     field("SERVICES", "services", right=True),

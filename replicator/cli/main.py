@@ -23,8 +23,10 @@ from replicator.cli import (
     demo,
     encode,
     init,
+    membership,
     pki,
     plan,
+    simulate,
     snapshot,
     status,
     views,
@@ -41,7 +43,10 @@ from replicator.errors import (
 from replicator.version import __version__
 
 NOT_GOOD, BAD_INPUT, UNREACHABLE, REFUSED, INTERRUPTED, READER_GONE = 1, 2, 3, 4, 130, 141
-_GROUPS = (demo, agent, init, pki, config, status, views, watch, encode, plan, snapshot)
+_GROUPS = (
+    *(demo, agent, init, pki, config, status, views, watch, encode, plan, snapshot, simulate),
+    membership,
+)
 _NAME = "replicator"
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (NotGood, NOT_GOOD),

@@ -76,7 +76,7 @@ def _of_cluster(cluster: Json, explained: set[object]) -> Iterator[Finding]:
     if state == "stale":
         age = cluster.get("staleness_seconds")
         since = "" if age is None else f", no sign of life for {age:.0f} s"
-        cure = "check its agent and the links to it; its endpoints are kept as the policy says"
+        cure = "check its agent and the links to it; its endpoints are written as stale.policy says"
         yield Finding("stale", f"cluster {name}: stale{since}", cure)
     elif state == "unknown" and name not in explained:
         cure = "check its agent and the links to it"

@@ -2,7 +2,8 @@
 
 Every way of not getting an answer is one typed error: nobody there or no sense in what came back is
 :class:`~replicator.errors.UnreachableError`, a refusal :class:`~replicator.errors.RefusedError`, a
-request the agent found wrong :class:`~replicator.errors.InputError`.  Proxy variables are ignored:
+request the agent found wrong :class:`~replicator.errors.InputError`, one it may not grant
+:class:`~replicator.errors.NotGood`.  Proxy variables are ignored:
 the address is this machine's or a forwarded port.
 """
 
@@ -16,7 +17,13 @@ from contextlib import contextmanager
 from typing import Any, cast
 from urllib.parse import urlencode
 
-from replicator.errors import InputError, RefusedError, ReplicatorError, UnreachableError
+from replicator.errors import (
+    InputError,
+    NotGood,
+    RefusedError,
+    ReplicatorError,
+    UnreachableError,
+)
 from replicator.ops.address import Address, UnixAddress
 from replicator.ops.broadcast import LaggedError
 from replicator.ops.views import Json, Selection
@@ -26,6 +33,7 @@ _ANSWER_SECONDS = 30.0
 _LINE_LIMIT = 1 << 20
 _REFUSED = (401, 403)
 _WRONG = (400, 404, 405)
+_NOT_GOOD = 409
 
 
 class _Connection(http.client.HTTPConnection):
@@ -72,6 +80,8 @@ def _refusal(address: Address, status: int, body: bytes) -> ReplicatorError:
         return RefusedError(text, cure=cure, code=code)
     if status in _WRONG:
         return InputError(text, cure=cure, code=code)
+    if status == _NOT_GOOD:
+        return NotGood(message, cure=cure, code=code)
     return UnreachableError(text, cure=cure, code=code)
 
 
@@ -106,6 +116,12 @@ class AgentClient:
     def snapshot(self) -> Json:
         """The SNAPSHOT document."""
         return self._get("/v1/snapshot")
+
+    def decide(self, decision: str, cluster: str) -> Json:
+        """Have a cluster forgotten or admitted; raises :class:`NotGood` when it may not be."""
+        body = json.dumps({"cluster": cluster}).encode()
+        with self._asked(f"/v1/{decision}", body) as answer:
+            return self._object(answer.read())
 
     def watch(self, chosen: Selection) -> Generator[Json, None, None]:
         """Changes as they are committed, until the caller stops.
@@ -153,12 +169,17 @@ class AgentClient:
                 yield self._object(content)
 
     @contextmanager
-    def _asked(self, path: str) -> Iterator[http.client.HTTPResponse]:
+    def _asked(self, path: str, body: bytes | None = None) -> Iterator[http.client.HTTPResponse]:
         connection = _Connection(self._address)
         try:
             connection.connect()
             connection.sock.settimeout(self._patience)
-            connection.request("GET", path, headers={"Accept": "application/json"})
+            headers = {"Accept": "application/json"}
+            if body is None:
+                connection.request("GET", path, headers=headers)
+            else:
+                headers["Content-Type"] = "application/json"
+                connection.request("POST", path, body, headers)
             answer = connection.getresponse()
             if answer.status != http.HTTPStatus.OK:
                 raise _refusal(self._address, answer.status, answer.read(_LINE_LIMIT))

@@ -8,7 +8,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from replicator.errors import ReplicatorError
+from replicator.errors import InputError, NotGood, ReplicatorError
 from replicator.ops.address import host_header_is_loopback
 
 _log = structlog.get_logger(__name__)
@@ -25,15 +25,23 @@ def error_response(
 
 
 class BadRequestError(ReplicatorError):
-    """A query parameter is wrong.  The asker's fault; answered with 400."""
+    """A query parameter or a body is wrong.  The asker's fault; answered with 400."""
 
     code = "bad_parameter"
+
+
+_STATUSES: tuple[tuple[type[ReplicatorError], int], ...] = (
+    (BadRequestError, 400),
+    (InputError, 400),
+    (NotGood, 409),
+)
 
 
 def _not_allowed(request: web.Request, error: web.HTTPMethodNotAllowed) -> web.Response:
     message = f"{request.path[:200]} does not take {request.method[:20]}"
     allow = {"Allow": ", ".join(sorted(error.allowed_methods))}
-    return error_response(405, "method_not_allowed", message, "use GET", allow)
+    cure = "use POST" if error.allowed_methods == {"POST"} else "use GET"
+    return error_response(405, "method_not_allowed", message, cure, allow)
 
 
 def _not_found(request: web.Request) -> web.Response:
@@ -51,10 +59,9 @@ async def json_errors(request: web.Request, handler: Handler) -> web.StreamRespo
         return _not_allowed(request, error)
     except web.HTTPNotFound:
         return _not_found(request)
-    except BadRequestError as error:
-        return error_response(400, error.code, error.message, error.cure)
     except ReplicatorError as error:
-        return error_response(503, error.code, error.message, error.cure)
+        status = next((number for kind, number in _STATUSES if isinstance(error, kind)), 503)
+        return error_response(status, error.code, error.message, error.cure)
     except Exception:  # noqa: BLE001 - the supervisor of one request: logged whole, told short
         _log.exception("operator_request_failed", path=request.path)
         cure = "see the agent's log; this is a defect worth reporting"

@@ -3,7 +3,7 @@
 The agent implements :class:`AgentViews`; the servers here only carry its answers.  Every answer is
 a fresh JSON-able value (texts, integers within 53 bits, floats, booleans, None, lists, dicts with
 text keys) that the caller may keep and change.  Stamps, epochs and nanotimes are decimal texts.
-All methods are synchronous, show one moment, and must not block.
+All methods but :meth:`AgentViews.decide` are synchronous and show one moment; none may block.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Selection:
 
 
 class AgentViews(Protocol):
-    """Read-only views of a running agent."""
+    """Views of a running agent, and what may be asked of it."""
 
     def status(self) -> Json:
         """The whole ``/v1/status`` document.
@@ -65,6 +65,15 @@ class AgentViews(Protocol):
 
     def snapshot(self) -> Json:
         """The committed state as a SNAPSHOT document (:mod:`replicator.snapshots`)."""
+        ...
+
+    async def decide(self, decision: str, cluster: str) -> Json:
+        """Forget or admit (``decision``) a cluster; the one thing here that changes anything.
+
+        Returns ``{"cluster", "decision", "elements", "services"}`` with the counts that go from the
+        view, once it is on disk.  Raises :class:`~replicator.errors.NotGood` when it may not be,
+        :class:`~replicator.errors.InputError` for a cluster never heard of.
+        """
         ...
 
     def config(self) -> Json:

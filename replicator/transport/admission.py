@@ -45,6 +45,11 @@ def no_identity(error: ProtocolError) -> Refusal:
     return Refusal(403, "no_cluster_identity", error.message, error.cure)
 
 
+def refused(error: ProtocolError) -> Refusal:
+    """The answer to a cluster that may not be here, whatever its certificate says."""
+    return Refusal(403, error.code, error.message, error.cure)
+
+
 def judge(
     peer: PeerIdentity, headers: Mapping[str, str], own: PeerIdentity, admit: Admit
 ) -> Refusal | None:

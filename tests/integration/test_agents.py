@@ -19,9 +19,10 @@ from clusters.model import ServiceKey
 from crdt import Origin
 from replicator.agent import Agent
 from replicator.config import parse_config
-from replicator.errors import JournalError
+from replicator.errors import JournalError, NotGood, ReplicatorError
 from replicator.identity import PeerIdentity
 from replicator.kinds import ENDPOINT
+from replicator.membership import Cell
 from replicator.ops.address import parse_address
 from replicator.ops.client import AgentClient
 from replicator.pki import create_ca, issue, save_pair
@@ -77,6 +78,8 @@ class World:
         self.network = MemoryNetwork()
         self.authority = create_ca("prod", datetime.now(UTC))
         self.running: dict[str, Running] = {}
+        self.settings: dict[str, Any] = {}
+        """Keys of every configuration beyond what all tests share."""
         self._seeds = iter(range(1000))
         self._ports = dict(zip(CLUSTERS, range(1, 9), strict=False))
         for cluster in CLUSTERS:
@@ -102,6 +105,7 @@ class World:
             "tls": {"certificate": "tls.crt", "key": "tls.key", "trust_bundle": "ca.crt"},
             "source": {"kind": "directory", "path": "source", "export": "all"},
             "target": {"mode": "directory", "path": "target"},
+            **self.settings,
         }
 
     async def start(self, cluster: str) -> Agent:
@@ -112,7 +116,7 @@ class World:
         identity = PeerIdentity("prod", cluster)
         tls = LiveTls(config.tls, identity, lambda: datetime.now(UTC))
         agent = await Agent.build(config, SystemClock(), random.Random(next(self._seeds)), tls, {})
-        listener = self.network.listener(identity)
+        listener = self.network.listener(identity, agent.admit)
         listener._port = self._ports[cluster]
         stop = asyncio.Event()
         task = asyncio.create_task(agent.run(listener, self.network.dialer(identity), stop))
@@ -153,6 +157,16 @@ class World:
             found.setdefault(origin, []).extend(rows)
         return found
 
+    def contents(self, cluster: str, origin: str) -> dict[str, bytes]:
+        """What an agent wrote of one source cluster, byte for byte."""
+        found = {}
+        for path in self._files(cluster):
+            with contextlib.suppress(FileNotFoundError):  # replaced or deleted while we look
+                found[path.name] = path.read_bytes()
+        return {
+            name: text for name, text in found.items() if f"cluster: {origin}\n".encode() in text
+        }
+
     def stats(self, cluster: str) -> dict[str, tuple[int, int]]:
         """Inode and time of every written file: a rewrite changes them."""
         paths = self._files(cluster)
@@ -170,10 +184,10 @@ class World:
         wanted = list(addresses)
         await self.until(lambda: all(self.written(o).get(cluster, []) == wanted for o in others))
 
-    async def ask(self, cluster: str, method: str) -> Any:
+    async def ask(self, cluster: str, method: str, *arguments: str) -> Any:
         """What the operator API answers."""
         client = AgentClient(parse_address(f"unix:{self.folder / cluster}.sock"))
-        return await asyncio.to_thread(getattr(client, method))
+        return await asyncio.to_thread(getattr(client, method), *arguments)
 
 
 @pytest.fixture
@@ -323,6 +337,46 @@ async def test_a_cut_region_keeps_what_it_knows_and_catches_up(world: World) -> 
     await world.everybody_sees("fjord", "10.20.1.9")
 
 
+async def test_c49_a_silent_cluster_is_not_ready_until_it_is_heard_and_then_exactly_as_before(
+    world: World,
+) -> None:
+    def silent() -> bool:
+        texts = world.contents("mesa", "fjord").values()
+        return bool(texts) and all(b"ready: false" in t and b"serving: false" in t for t in texts)
+
+    world.settings = {"stale": {"policy": "not-ready", "after": "6s"}}
+    world.write("fjord", "10.20.1.4", "10.20.1.5")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4", "10.20.1.5")
+    before = world.contents("mesa", "fjord")
+    version = world["mesa"].replica.remotes[Origin("fjord")].version
+    for other in ("mesa", "tundra"):
+        world.network.cut("fjord", other)
+        world.network.sever("fjord", other)
+    await world.until(silent)
+    assert world.contents("mesa", "fjord").keys() == before.keys()
+    remote = world["mesa"].replica.remotes[Origin("fjord")]
+    assert (remote.version, remote.elements.tombstone_count) == (version, 0)
+    endpoints = world["mesa"].views.endpoints(None, None, "fjord")
+    assert [item["ready"] for item in endpoints] == [True, True]
+    row = next(row for row in world["mesa"].views.clusters() if row["cluster"] == "fjord")
+    assert (row["policy"], row["state"]) == ("not-ready", "stale")
+
+    # A restart brings it back neither at once nor by what a relay still holds of it.
+    written = world.stats("mesa")
+    await world.running.pop("mesa").end()
+    await world.start("mesa")
+    await world.until(lambda: world["mesa"].ready()[0])
+    await world.until(lambda: (world["mesa"].staleness(Origin("fjord")) or 0.0) > 7.0)
+    assert silent()
+    assert world.stats("mesa") == written
+
+    for other in ("mesa", "tundra"):
+        world.network.heal("fjord", other)
+    await world.until(lambda: world.contents("mesa", "fjord") == before)
+    assert world["mesa"].replica.remotes[Origin("fjord")].version == version
+
+
 async def test_the_operator_sees_the_whole(world: World) -> None:
     world.write("fjord", "10.20.1.4")
     await world.start_all()
@@ -385,3 +439,107 @@ async def test_a_new_certificate_is_signed_with_at_once(world: World) -> None:
     await world.until(lambda: remote.head and remote.head.key_id != before)
     world.write("fjord", "10.20.1.5")
     await world.everybody_sees("fjord", "10.20.1.5")
+
+
+async def test_c50_a_cluster_leaves_for_good_and_comes_back(world: World) -> None:
+    async def decide(cluster: str, decision: str) -> Any:
+        return await world.ask(cluster, "decide", decision, "mesa")
+
+    world.write("mesa", "10.40.1.4")
+    world.write("tundra", "10.60.1.4")
+    await world.start_all()
+    await world.everybody_sees("mesa", "10.40.1.4")
+    with pytest.raises(NotGood, match="mesa is alive"):
+        await decide("fjord", "forget")
+    await world.running.pop("mesa").end()
+    with pytest.raises(NotGood, match="mesa is alive"):
+        await decide("fjord", "forget")
+    fjord, tundra = world["fjord"], world["tundra"]
+    fjord.replica.members.alive_seconds = 0.1
+    await world.until(lambda: (fjord.staleness(Origin("mesa")) or 0.0) > 0.1)
+    counts = {"elements": 3, "services": 1}
+    told = {"cluster": "mesa", "decision": "forget"}
+    assert await decide("fjord", "forget") == told | counts
+    assert await decide("fjord", "forget") == told | {"elements": 0, "services": 0}
+    for cluster in ("fjord", "tundra"):
+        await world.until(lambda c=cluster: "mesa" not in world.written(c))
+        await world.until(lambda c=cluster: world[c].replica.members.forgotten("mesa"))
+        status = world[cluster].views.status()
+        assert status["forgotten"] == ["mesa"]
+        assert "mesa" not in [row["cluster"] for row in status["clusters"] + status["peers"]]
+        assert world[cluster].ready() == (True, [])
+        metrics = world[cluster].views.metrics()
+        assert b'"mesa"' not in metrics
+        assert b'="tundra"' in metrics
+    assert world.written("fjord") == {"tundra": ["10.60.1.4"]}
+
+    # It outlives its author and a restart of whoever learned it.
+    await world.running.pop("fjord").end()
+    await world.running.pop("tundra").kill()
+    tundra = await world.start("tundra")
+    assert tundra.replica.members.all_forgotten() == ["mesa"]
+    assert Origin("mesa") not in tundra.replica.remotes
+    assert "mesa" not in tundra.replica.uids
+    fjord = await world.start("fjord")
+    mesa = await world.start("mesa")
+    status_of = mesa.links.peers
+    for peer in ("fjord", "tundra"):
+        await world.until(lambda p=peer: p in status_of and status_of[p].state == "refused")
+        error = status_of[peer].error
+        assert error is not None
+        assert error.code == "cluster_forgotten"
+        assert "replicator admit mesa" in error.cure
+        assert error.message.endswith("mesa was forgotten by fjord")
+    assert "mesa" not in {**world.written("fjord"), **world.written("tundra")}
+    assert mesa.replica.own.epoch == 1
+    await decide("tundra", "admit")
+    await world.everybody_sees("mesa", "10.40.1.4")
+    assert mesa.replica.own.epoch == 2
+    await world.until(lambda: world["fjord"].views.status()["forgotten"] == [])
+    await world.until(lambda: world["fjord"].views.status()["converged"])
+    assert world.written("mesa") == {"tundra": ["10.60.1.4"]}
+
+
+async def test_a_forgotten_cluster_that_learns_it_says_so(world: World) -> None:
+    world.write("mesa", "10.40.1.4")
+    await world.start_all()
+    await world.everybody_sees("mesa", "10.40.1.4")
+    mesa = world["mesa"]
+    cell = Cell(1, "fjord", "forget", 1)
+    for agent in (mesa, world["fjord"]):
+        now, wall_ns = agent.clock.monotonic(), agent.clock.wall_ns()
+        agent.perform(agent.replica.learn({"mesa": cell}, now, wall_ns))
+    assert [problem["code"] for problem in mesa.problems()] == ["cluster_forgotten"]
+    await world.until(lambda: "mesa" not in world.written("tundra"))
+    await world.until(lambda: "mesa" not in world.written("fjord"))
+    await world.until(lambda: not mesa.links.connected("fjord"))
+    assert world.written("mesa") == {}
+
+
+async def test_a_decision_that_cannot_be_stored_says_so(world: World) -> None:
+    await world.start_all()
+    await world.running.pop("mesa").end()
+    agent = world["fjord"]
+    await world.until(lambda: not agent.links.connected("mesa"))
+    agent.replica.members.alive_seconds = 0.0
+    agent.stored_seconds = 0.05
+    real = agent.journal.persist_own
+
+    async def refuse(batch: Any) -> float:
+        raise JournalError("no room", code="journal_full")
+
+    agent.journal.persist_own = refuse  # type: ignore[method-assign]  # a fault, not a fake
+    with pytest.raises(ReplicatorError, match=r"decided, but not stored .* yet: no room") as caught:
+        await agent.decide("forget", "mesa")
+    assert caught.value.code == "decision_not_stored"
+    agent.journal.persist_own = real  # type: ignore[method-assign]
+    await world.until(lambda: world["tundra"].replica.members.forgotten("mesa"))
+
+
+async def test_a_decision_before_the_first_head_says_so(world: World) -> None:
+    agent = await world.start("fjord")
+    agent.replica.members.alive_seconds = 0.0
+    agent.stored_seconds = 0.05
+    with pytest.raises(ReplicatorError, match="this agent has not published yet"):
+        await agent.decide("forget", "mesa")
+    assert agent.replica.members.forgotten("mesa")

@@ -43,6 +43,7 @@ SAMPLES: list[m.Message] = [
     TRANSFER,
     m.Beat(1, 2, 3, b"d"),
     m.Reject("code", "detail"),
+    m.Skew(Origin("fjord"), "mesa", 1),
 ]
 
 

@@ -73,6 +73,7 @@ def test_the_documented_configuration_is_read() -> None:
     assert config.source.namespaces.exclude == ("kube-system",)
     assert config.target.mode == "endpointslices"
     assert (config.stale.policy, config.stale.after) == ("keep", 60.0)
+    assert (config.stale.withdraw_after, config.stale.withdraw_last) == (3600.0, False)
     assert (config.limits.frame, config.limits.entry) == (1 << 20, 1 << 16)
 
 
@@ -251,8 +252,14 @@ BAD_LINES = [
         "need a Kubernetes source",
     ),
     ("stale: {policy: drop}", "stale.policy", "not known"),
-    ("stale: {policy: withdraw}", "stale.policy", "not available"),
-    ("stale: {policy: not-ready}", "stale.policy", "not available"),
+    ("stale: {policy: not_ready}", "stale.policy", "not known"),
+    ("stale: {withdraw_last: 'no'}", "stale.withdraw_last", "where true or false belongs"),
+    ("stale: {withdraw_after: 500ms}", "stale.withdraw_after", "not between"),
+    (
+        "stale: {policy: withdraw, after: 2h}",
+        "stale.withdraw_after",
+        "1h is shorter than stale.after",
+    ),
     ("stale: {after: 60}", "stale.after", NO_TEXT),
     ("stale: {after: 60 s}", "stale.after", "not a duration"),
     ("stale: {after: 0s}", "stale.after", "not between"),
@@ -400,8 +407,10 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "source.seed": ("6", 6),
     "target.mode": ("none", "none"),
     "target.path": ("o", "/etc/mesh/o"),
-    "stale.policy": ("keep", "keep"),
+    "stale.policy": ("not-ready", "not-ready"),
     "stale.after": ("2m", "2m"),
+    "stale.withdraw_after": ("90m", "1h30m"),
+    "stale.withdraw_last": ("true", True),
     "limits.frame": ("256KiB", "256KiB"),
     "limits.entry": ("1KiB", "1KiB"),
 }

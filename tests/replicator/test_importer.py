@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,6 +13,7 @@ from clusters.model import Endpoint, Port, ServiceKey, SliceChange
 from clusters.simulated import SimulatedCluster
 from clusters.work_queue import WorkQueue
 from replicator.importer import Importer
+from replicator.staleness import Policy, Rule, Show, Staleness
 from tests.support.clock import FakeClock
 
 CART = ServiceKey("shop", "cart")
@@ -20,16 +22,31 @@ CART = ServiceKey("shop", "cart")
 class Bed:
     """An importer over a simulated cluster whose refusals are scripted."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        policy: Policy = Policy.KEEP,
+        *,
+        withdraw_last: bool = False,
+        cluster: SimulatedCluster | None = None,
+    ) -> None:
         self.clock = FakeClock()
-        self.cluster = SimulatedCluster(
+        rule = Rule(policy, 60.0, 600.0, withdraw_last)
+        self.staleness = Staleness(rule, self.clock.monotonic())
+        self.current = True
+        self.fresh_at: dict[str, float | None] = {}
+        self.cluster = cluster or SimulatedCluster(
             cluster="mesa", seed=1, services=1, endpoints=1, churn=0.0, clock=self.clock
         )
         self.view: dict[str, list[Endpoint]] = {}
         self.known = {"fjord"}
         self.queue: WorkQueue[ServiceKey] = WorkQueue(self.clock)
         self.importer = Importer(
-            self.cluster, self.queue, lambda _: self.view, self.known.__contains__, self.clock
+            self.cluster,
+            self.queue,
+            lambda key: self.view if key == CART else {},
+            lambda cluster: cluster in self.known,
+            self.clock,
+            self.staleness,
         )
 
     def offer(self, *addresses: str, cluster: str = "fjord") -> None:
@@ -40,23 +57,71 @@ class Bed:
         slices = self.cluster.owned(CART)
         return [a for s in slices for e in s["endpoints"] for a in e["addresses"]]
 
+    @property
+    def conditions(self) -> set[tuple[str, bool, bool, bool]]:
+        """(address, ready, serving, terminating) of everything written."""
+        found = set()
+        for manifest in self.cluster.owned(CART):
+            for entry in manifest["endpoints"]:
+                told = entry["conditions"]
+                flags = (told["ready"], told["serving"], told["terminating"])
+                found.add((entry["addresses"][0], *flags))
+        return found
+
     async def settle(self) -> None:
         self.queue.add(CART)
+        await self.quiet()
+
+    async def quiet(self) -> None:
+        """Let the workers finish what is queued."""
         for _ in range(20):
             await self.clock.settle()
 
+    async def hear(self, *clusters: str) -> None:
+        """A sign of life of each, and a look at what it changes."""
+        self.clock.advance(0.5)
+        self.fresh_at |= dict.fromkeys(clusters, self.clock.monotonic())
+        await self.review()
 
-@pytest.fixture
-async def bed() -> AsyncIterator[Bed]:
-    made = Bed()
+    async def pass_by(self, seconds: float, *alive: str) -> None:
+        """Time passes; ``alive`` give a sign of life every 30 s."""
+        until = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < until:
+            self.clock.advance(min(30.0, until - self.clock.monotonic()))
+            self.fresh_at |= dict.fromkeys(alive, self.clock.monotonic())
+            await self.review()
+
+    async def review(self) -> None:
+        """As the agent does with every tick."""
+        self.importer.review(self.fresh_at, lambda _: {CART}, current=self.current)
+        await self.quiet()
+
+    def counters(self) -> dict[str, int]:
+        """Writes by operation."""
+        prefix = "materialize_writes_total"
+        found = self.importer.counters().items()
+        return {name.split('"')[1]: count for name, count in found if name.startswith(prefix)}
+
+
+@contextlib.asynccontextmanager
+async def at_work(made: Bed) -> AsyncIterator[Bed]:
+    """A bed whose importer runs."""
     running = [
         asyncio.create_task(made.cluster.run(lambda _: None, made.queue.add)),
         asyncio.create_task(made.importer.run()),
     ]
-    yield made
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    try:
+        yield made
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+@pytest.fixture
+async def bed() -> AsyncIterator[Bed]:
+    async with at_work(Bed()) as made:
+        yield made
 
 
 async def test_what_is_offered_is_written_once(bed: Bed) -> None:
@@ -133,3 +198,181 @@ async def test_a_conflict_is_planned_again_from_what_is_there(bed: Bed) -> None:
     await bed.settle()
     await bed.clock.run_for(1.0)
     assert bed.written == ["10.20.1.4"]
+
+
+# ---- clusters that fell silent -------------------------------------------------------------------
+
+UP = {("10.20.1.4", True, True, False), ("10.20.1.5", True, True, False)}
+DOWN = {(address, False, False, terminating) for address, _, _, terminating in UP}
+
+
+async def heard(bed: Bed) -> None:
+    """Let fjord offer two endpoints and be heard."""
+    bed.offer("10.20.1.4", "10.20.1.5")
+    await bed.hear("fjord")
+    await bed.settle()
+    await bed.hear("fjord")
+    assert bed.conditions == UP
+
+
+async def test_c49_kept_by_default_however_long_the_silence(bed: Bed) -> None:
+    await heard(bed)
+    await bed.pass_by(86_400.0)
+    await bed.settle()
+    assert bed.conditions == UP
+    await bed.hear("fjord")
+    assert bed.counters() == {"create": 1}
+
+
+async def test_c49_not_ready_after_a_while_and_back_exactly_as_it_was() -> None:
+    async with at_work(Bed(Policy.NOT_READY)) as bed:
+        await heard(bed)
+        before = bed.cluster.owned(CART)
+        await bed.pass_by(59.0)
+        assert bed.conditions == UP
+        await bed.pass_by(1.0)
+        assert bed.conditions == DOWN
+        await bed.pass_by(86_400.0)
+        await bed.settle()
+        assert bed.counters() == {"create": 1, "update": 1}
+        await bed.hear("fjord")
+        assert bed.conditions == DOWN, "one sign may be an old one"
+        await bed.hear("fjord")
+        after = bed.cluster.owned(CART)
+        strip = ("resourceVersion", "generation")
+        for manifest in (*before, *after):
+            for name in strip:
+                manifest["metadata"].pop(name, None)
+        assert after == before
+        await bed.pass_by(300.0, "fjord")
+        await bed.settle()
+        assert bed.counters() == {"create": 1, "update": 2}
+
+
+async def test_terminating_is_told_also_of_a_silent_cluster() -> None:
+    async with at_work(Bed(Policy.NOT_READY)) as bed:
+        ports = (Port("http", 8080),)
+        bed.view["fjord"] = [
+            Endpoint("10.20.1.4", ports, ready=False, serving=True, terminating=True)
+        ]
+        await bed.hear("fjord")
+        await bed.settle()
+        await bed.pass_by(60.0)
+        assert bed.conditions == {("10.20.1.4", False, False, True)}
+
+
+async def test_c49_withdrawn_once_the_time_is_over_and_written_again_when_heard() -> None:
+    async with at_work(Bed(Policy.WITHDRAW)) as bed:
+        bed.known.add("tundra")
+        bed.offer("10.40.1.4", cluster="tundra")
+        await heard_both(bed)
+        await bed.pass_by(599.0, "tundra")
+        assert bed.written == ["10.20.1.4", "10.20.1.5", "10.40.1.4"]
+        await bed.pass_by(1.0, "tundra")
+        assert bed.written == ["10.40.1.4"]
+        await bed.hear("fjord", "tundra")
+        await bed.hear("fjord", "tundra")
+        assert bed.written == ["10.20.1.4", "10.20.1.5", "10.40.1.4"]
+        assert bed.counters() == {"create": 3, "delete": 1}
+
+
+async def heard_both(bed: Bed) -> None:
+    """Let fjord offer too, and both be heard."""
+    bed.offer("10.20.1.4", "10.20.1.5")
+    for _ in range(2):
+        await bed.hear("fjord", "tundra")
+    await bed.settle()
+
+
+async def test_the_last_endpoints_of_a_service_are_not_withdrawn() -> None:
+    async with at_work(Bed(Policy.WITHDRAW)) as bed:
+        await heard(bed)
+        await bed.pass_by(86_400.0)
+        assert bed.staleness.of("fjord") is Show.WITHDRAWN
+        assert bed.conditions == UP
+        assert bed.counters() == {"create": 1}
+
+
+async def test_the_last_endpoints_go_when_that_is_wanted() -> None:
+    async with at_work(Bed(Policy.WITHDRAW, withdraw_last=True)) as bed:
+        await heard(bed)
+        await bed.pass_by(600.0)
+        assert bed.written == []
+
+
+async def test_withdrawn_endpoints_are_back_when_nothing_else_is_left() -> None:
+    async with at_work(Bed(Policy.WITHDRAW)) as bed:
+        bed.known.add("tundra")
+        bed.offer("10.40.1.4", cluster="tundra")
+        await heard_both(bed)
+        await bed.pass_by(600.0, "tundra")
+        assert bed.written == ["10.40.1.4"]
+        del bed.view["tundra"]
+        await bed.settle()
+        assert bed.written == ["10.20.1.4", "10.20.1.5"]
+
+
+async def test_c79_a_restart_neither_brings_a_silent_cluster_back_nor_turns_another_down() -> None:
+    async with at_work(Bed(Policy.NOT_READY)) as bed:
+        bed.known.add("tundra")
+        await heard(bed)
+        await bed.pass_by(60.0)
+        bed.offer("10.40.1.4", cluster="tundra")
+        await bed.settle()
+        before = bed.counters()
+        down = bed.conditions
+        assert down == DOWN | {("10.40.1.4", True, True, False)}
+
+        again = Bed(Policy.NOT_READY, cluster=bed.cluster)
+        again.view, again.known, again.current = bed.view, bed.known, False
+        again.fresh_at = {"fjord": None, "tundra": None}
+        async with at_work(again):
+            await again.review()
+            await again.settle()
+            await again.pass_by(100.0)
+            assert bed.conditions == down
+            again.current = True
+            await again.hear("tundra")
+            await again.hear("tundra")
+            assert again.importer.counters() == {}
+            assert bed.conditions == down
+            again.offer("10.40.1.5", cluster="tundra")
+            await again.settle()
+            assert ("10.40.1.5", True, True, False) in bed.conditions
+            assert bed.conditions >= DOWN
+        assert bed.counters() == before
+
+
+async def test_nothing_is_deleted_of_a_cluster_of_which_nothing_is_sure() -> None:
+    async with at_work(Bed(Policy.NOT_READY)) as bed:
+        await heard(bed)
+        again = Bed(Policy.NOT_READY, cluster=bed.cluster)
+        again.fresh_at = {"fjord": None}
+        async with at_work(again):
+            await again.review()
+            await again.settle()
+            assert again.conditions == UP
+            now = again.clock.monotonic()
+            for at in (now, now + 1):
+                again.importer.review({"fjord": at}, lambda _: (), current=True)
+            await again.quiet()
+            assert again.written == [], "its service is found by what is written of it"
+
+
+async def test_only_the_services_of_the_cluster_are_looked_at() -> None:
+    made = Bed(Policy.NOT_READY)
+    touched: list[ServiceKey] = []
+    made.queue.add = touched.append  # type: ignore[method-assign]  # to see what is queued
+    other = ServiceKey("shop", "other")
+    services = {"fjord": {CART}, "tundra": {other}}
+    now = made.clock.monotonic()
+    for at in (now, now + 1):
+        made.importer.review({"fjord": at, "tundra": at}, services.__getitem__, current=True)
+    assert sorted(touched) == [CART, other]
+    touched.clear()
+    made.clock.advance(61.0)
+    made.importer.review({"fjord": now + 1, "tundra": now + 60}, services.__getitem__, current=True)
+    assert touched == [CART]
+    made.clock.set_wall_ns(0)
+    made.importer.review({"fjord": now + 1, "tundra": now + 60}, services.__getitem__, current=True)
+    assert touched == [CART]

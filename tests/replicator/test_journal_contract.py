@@ -86,6 +86,14 @@ async def test_a_later_entry_takes_the_place_of_an_earlier_one(reopen: Open) -> 
     assert (await journal.load())[0] == expected
 
 
+async def test_a_batch_that_replaces_leaves_nothing_of_before(reopen: Open) -> None:
+    journal = await reopen()
+    await journal.persist_own(batch((b"a", 90, ADD, b"1"), (b"b", 91, REMOVE, b""), stamp=91))
+    await journal.persist_own(OwnBatch(2, 9, 5, b"new", ((b"a", 5, ADD, b"1"),), 0, replace=True))
+    state = OwnState(2, 9, 5, b"new", [(b"a", 5, ADD, b"1")])
+    assert await (await reopen()).load() == (state, [])
+
+
 async def test_a_batch_without_a_head_keeps_the_stored_one(reopen: Open) -> None:
     journal = await reopen()
     await journal.persist_own(batch((b"a", 1, ADD, b"x"), head=None))
@@ -155,6 +163,20 @@ async def test_commits_of_one_call_apply_in_their_order(reopen: Open) -> None:
     first, second = (b"a", 1, ADD, b"x"), (b"b", 2, ADD, b"y")
     await journal.persist_remote([commit(first), commit(second, replace=True), commit(first)])
     assert (await journal.load())[1][0].entries == [first, second]
+
+
+async def test_a_dropped_origin_leaves_nothing_and_the_others_alone(reopen: Open) -> None:
+    journal = await reopen()
+    kept = commit((b"b", 3, ADD, b"2"), cluster="tundra")
+    await journal.persist_remote([commit((b"a", 3, ADD, b"1")), kept])
+    await journal.drop_remote([("mesa", 0), ("steppe", 0), ("tundra", 1)])
+    journal = await reopen()
+    _, remotes = await journal.load()
+    assert [state.cluster for state in remotes] == ["tundra"]
+    # What comes of it later begins anew.
+    await journal.persist_remote([commit((b"c", 5, ADD, b"3"))])
+    _, remotes = await (await reopen()).load()
+    assert remotes[0] == RemoteState("mesa", 0, b"h", b"record", [(b"c", 5, ADD, b"3")])
 
 
 async def test_facts_survive_and_are_replaced(reopen: Open) -> None:

@@ -23,6 +23,8 @@ from replicator.kinds import (
     EXPORT,
     KINDS,
     MAX_ENTRY_BYTES,
+    MEMBER,
+    MOST_MEMBER_NUMBER,
     check_entry,
     unpack,
 )
@@ -36,6 +38,8 @@ ENDPOINT_VALUE = [3, None, "zone-1", "worker", "pod-1"]
 EXPORT_KEY = [EXPORT, "fjord", "shop", "cart"]
 EXPORT_VALUE = ["2025-12-02T06:00:00Z", {"ports": [{"port": 80}], "type": "ClusterSetIP"}]
 CLUSTER_VALUE = ["eu-north", "uid", "0.1.0", 1, 1]
+MEMBER_KEY = [MEMBER, "fjord", "mesa"]
+MEMBER_VALUE = ["forget", 1, 3, "tundra"]
 GOOD = [
     (ENDPOINT_KEY, ENDPOINT_VALUE),
     ([*ENDPOINT_KEY[:5], None], ENDPOINT_VALUE),
@@ -43,6 +47,8 @@ GOOD = [
     (EXPORT_KEY, EXPORT_VALUE),
     (EXPORT_KEY, [None, {}]),
     ([CLUSTER, "fjord"], CLUSTER_VALUE),
+    (MEMBER_KEY, MEMBER_VALUE),
+    (MEMBER_KEY, ["admit", MOST_MEMBER_NUMBER, MOST_MEMBER_NUMBER, "fjord"]),
 ]
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), MAX_U64) | st.text() | st.binary()
@@ -84,7 +90,7 @@ def test_fields_appended_to_a_value_are_taken_and_kept(key: list[Any], value: li
     assert elements.since(0, 1 << 20).entries == [(pack(key), 5, ADD, raw)]
 
 
-@pytest.mark.parametrize("kind", [0, 4, 5, 99, 127, 128, 70_000, -1])
+@pytest.mark.parametrize("kind", [0, 4, 6, 99, 127, 128, 70_000, -1])
 @given(key=st.lists(anything, max_size=3), value=anything)
 def test_kinds_of_a_newer_version_are_taken_as_they_are(
     kind: int, key: list[Any], value: object
@@ -131,12 +137,18 @@ BAD_KEYS: list[list[Any]] = [
     EXPORT_KEY[:3],
     [EXPORT, "fjord", "shop", 1],
     [CLUSTER, "fjord", "more"],
+    MEMBER_KEY[:2],
+    [*MEMBER_KEY, "more"],
+    [MEMBER, "fjord", "Not a label"],
+    [MEMBER, "fjord", "m" * 64],
+    [MEMBER, "fjord", 5],
 ]
 
 
 @pytest.mark.parametrize("key", BAD_KEYS, ids=str)
 def test_a_key_that_does_not_follow_its_kind_is_refused(key: list[Any]) -> None:
-    value = {ENDPOINT: ENDPOINT_VALUE, EXPORT: EXPORT_VALUE, CLUSTER: CLUSTER_VALUE}[key[0]]
+    good = {ENDPOINT: ENDPOINT_VALUE, EXPORT: EXPORT_VALUE, CLUSTER: CLUSTER_VALUE}
+    value = (good | {MEMBER: MEMBER_VALUE})[key[0]]
     assert refusal(key, value) == "bad_entry"
     assert refusal(key, None, REMOVE) == "bad_entry"
 
@@ -156,6 +168,15 @@ BAD_VALUES: list[tuple[list[Any], object]] = [
     ([CLUSTER, "fjord"], ["r", "u", "s", -1, 1]),
     ([CLUSTER, "fjord"], ["r", "u", None, 1, 1]),
     ([CLUSTER, "fjord"], ["r", "u", "s", 1, "1"]),
+    (MEMBER_KEY, MEMBER_VALUE[:3]),
+    (MEMBER_KEY, ["banish", 1, 1, "tundra"]),
+    (MEMBER_KEY, [["forget"], 1, 1, "tundra"]),
+    (MEMBER_KEY, ["forget", -1, 1, "tundra"]),
+    (MEMBER_KEY, ["forget", MOST_MEMBER_NUMBER + 1, 1, "tundra"]),
+    (MEMBER_KEY, ["forget", 1, MOST_MEMBER_NUMBER + 1, "tundra"]),
+    (MEMBER_KEY, ["forget", 1, True, "tundra"]),
+    (MEMBER_KEY, ["forget", 1, 1, ""]),
+    (MEMBER_KEY, ["forget", 1, 1, None]),
 ]
 
 

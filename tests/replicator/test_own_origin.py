@@ -120,7 +120,9 @@ def test_an_oversized_entry_is_left_out_counted_and_blocks_nothing() -> None:
     assert origin.oversized == 1
     publish(origin)
     assert live(origin.elements) == {B: b"\x02"}
-    assert origin.state(CART, {A: huge[1:], B: b"\x02"}, WALL + 6) == 1
+    assert origin.state(CART, {A: huge, B: b"\x02"}, WALL + 6) == 0
+    assert origin.oversized == 2
+    assert origin.state(CART, {A: huge[1:], B: b"\x02"}, WALL + 7) == 1
 
 
 @given(st.lists(st.integers(0, 2**63 - 1000), min_size=1, max_size=12))
@@ -248,6 +250,46 @@ def test_nothing_is_served_while_a_batch_drops_tombstones_or_before_the_first_he
     assert origin.served() is None
     origin.published()
     assert origin.served() is not None
+
+
+def test_stated_anew_everything_has_a_new_stamp_in_a_higher_epoch() -> None:
+    origin = own()
+    future = WALL + 9 * 10**12
+    origin.state(CART, {A: b"\x01", B: b"\x01"}, future)
+    publish(origin, future)
+    origin.state(CART, {A: b"\x01"}, future + 5)
+    before = publish(origin, future + 5)
+    assert (origin.ahead_ns(WALL), origin.ahead_ns(2 * future)) == (future + 5 - WALL, 0)
+    origin.state(CART, {A: b"\x01", C: b"\x03"}, future + 9)
+    origin.state_anew(WALL)
+    assert origin.ahead_ns(WALL) <= 1
+    batch = origin.seal(WALL)
+    assert origin.served() is None
+    assert batch.replace
+    assert batch.entries == ((A, WALL, ADD, b"\x01"), (C, WALL + 1, ADD, b"\x03"))
+    assert batch.head.version == Version(2, WALL + 1) > before.head.version
+    assert (batch.head.base, batch.head.floor, batch.head.issued_at) == (None, 0, WALL)
+    assert batch.changes == (Change(C, None, b"\x03", WALL + 1),)
+    origin.published()
+    served = origin.served()
+    assert served is not None
+    assert served.head == verified(origin)
+    assert origin.elements.tombstone_count == 0
+    origin.state(CART, {C: b"\x03"}, WALL + 9)
+    later = publish(origin, WALL + 9)
+    assert not later.replace
+    assert live(origin.elements) == {C: b"\x03"}
+
+
+def test_what_goes_while_all_is_stated_anew_is_seen_to_go() -> None:
+    origin = own()
+    origin.state(CART, {A: b"\x01", B: b"\x01"}, WALL + 50)
+    publish(origin, WALL + 50)
+    origin.state(CART, {B: b"\x01"}, WALL + 60)
+    origin.state_anew(WALL)
+    batch = publish(origin)
+    assert batch.changes == (Change(A, b"\x01", None, batch.head.stamp),)
+    assert live(origin.elements) == {B: b"\x01"}
 
 
 def test_a_higher_epoch_takes_effect_with_the_next_batch_only() -> None:

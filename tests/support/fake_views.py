@@ -86,6 +86,7 @@ def cluster(name: str, **changes: Any) -> Json:
             "issued_at": "1764655200000000000",
         },
         "head_age_seconds": 2.4,
+        "policy": "keep",
         "staleness_seconds": 0.2,
         "via": name,
         "convergence_ms": {"p50": 82.5, "p99": 104.0, "max": 250.0, "count": 900},
@@ -148,6 +149,7 @@ class FakeViews:
         self.numbers = Metrics("mesa", ("fjord", "tundra"))
         self.failure: Exception | None = None
         self.asked: list[tuple[str | None, str | None, str | None]] = []
+        self.decisions: list[tuple[str, str]] = []
 
     def status(self) -> Json:
         """The scripted document, or the scripted failure."""
@@ -183,6 +185,13 @@ class FakeViews:
     def snapshot(self) -> Json:
         """As scripted."""
         return copy.deepcopy(self.snapshot_document)
+
+    async def decide(self, decision: str, cluster: str) -> Json:
+        """Two elements of one service, or the scripted failure."""
+        self.decisions.append((decision, cluster))
+        if self.failure is not None:
+            raise self.failure
+        return {"cluster": cluster, "decision": decision, "elements": 2, "services": 1}
 
     def config(self) -> Json:
         """As scripted."""

@@ -59,5 +59,6 @@ messages = st.one_of(
     transfers(),
     st.builds(m.Beat, numbers, numbers, numbers, roots),
     st.builds(m.Reject, texts, texts),
-    st.builds(m.Unknown, st.integers(9, INT63)),
+    st.builds(m.Skew, origins, labels, numbers),
+    st.builds(m.Unknown, st.integers(10, INT63)),
 )

@@ -107,3 +107,64 @@ class ModelReplica:
         if len(state) != head.count or root(state) != head.root:
             raise MismatchError(repr(head))
         self.version, self.state = head.version, state
+
+
+Shown = Mapping[object, object]
+"""What a cluster says, or what is shown of it: service -> endpoints."""
+
+
+@dataclass
+class ModelNetwork:
+    """Whole replicas, in forty lines: who shows what of whom after any list of events.
+
+    A published state has a number.  Replicas that are linked, however indirectly, come to show the
+    newest state of each origin that any of them holds; a crash takes a replica back to what it
+    saved of others, and loses nothing that its own cluster says.
+    """
+
+    names: tuple[str, ...]
+    said: dict[str, dict[object, object]] = field(init=False)
+    held: dict[str, dict[str, tuple[int, Shown]]] = field(init=False)
+    """replica -> origin -> (number of the published state, the state)."""
+    saved: dict[str, dict[str, tuple[int, Shown]]] = field(init=False)
+    links: set[frozenset[str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.said = {name: {} for name in self.names}
+        self.held = {name: {} for name in self.names}
+        self.saved = {name: {} for name in self.names}
+
+    def say(self, name: str, service: object, endpoints: object) -> None:
+        """A cluster changed."""
+        self.said[name][service] = endpoints
+
+    def publish(self, name: str) -> None:
+        """What a cluster says is its next state; it is on disk at once."""
+        number = self.held[name].get(name, (0, {}))[0] + 1
+        self.held[name][name] = self.saved[name][name] = (number, dict(self.said[name]))
+
+    def save(self, name: str) -> None:
+        """All that a replica holds is on disk."""
+        self.saved[name] = dict(self.held[name])
+
+    def crash(self, name: str) -> None:
+        """A replica starts again with what is on disk, without links."""
+        self.held[name] = dict(self.saved[name])
+        self.links = {link for link in self.links if name not in link}
+
+    def settle(self) -> None:
+        """Everything that is under way arrives."""
+        for _ in self.names:
+            for one, other in (sorted(link) for link in self.links):
+                for origin in self.names:
+                    newest = max(
+                        (self.held[name].get(origin, (0, {})) for name in (one, other)),
+                        key=lambda held: held[0],
+                    )
+                    if newest[0]:
+                        self.held[one][origin] = self.held[other][origin] = newest
+
+    def shows(self, name: str, origin: str, service: object) -> object:
+        """What ``name`` shows of a service of ``origin``; None when it holds nothing of it."""
+        held = self.held[name].get(origin)
+        return None if held is None else held[1].get(service)

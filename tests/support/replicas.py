@@ -20,7 +20,7 @@ from clusters.model import Endpoint, ExportedService, LocalService, Port, Servic
 from crdt import ZERO, Entry, Head, Origin, OriginSet, StampClock, Version
 from replicator import messages as m
 from replicator.codec import decode, decode_head, decode_record
-from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
+from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
 from replicator.handshake import Self
 from replicator.outflow import CHUNK_BYTES, Outflow
 from replicator.own_origin import OwnBatch, OwnOrigin
@@ -59,6 +59,8 @@ class Disk:
     def keep_own(self, batch: OwnBatch) -> None:
         """One transaction with fsync."""
         self.own = batch
+        if batch.replace:
+            self.entries.clear()
         self.entries.update({entry[0]: entry for entry in batch.entries})
         self.entries = _collected(self.entries, batch.floor)
 
@@ -237,6 +239,9 @@ class Node:
             match effect:
                 case Store():
                     self.unsaved.append(effect)
+                case Drop(origin):
+                    self.unsaved = deque(kept for kept in self.unsaved if kept.origin != origin)
+                    self.disk.remotes.pop(origin, None)
                 case Changed():
                     self.changed.append(effect)
                     self._tell(effect)

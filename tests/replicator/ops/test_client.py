@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from replicator.errors import InputError, RefusedError, ReplicatorError, UnreachableError
+from replicator.errors import (
+    InputError,
+    NotGood,
+    RefusedError,
+    ReplicatorError,
+    UnreachableError,
+)
 from replicator.ops.address import TcpAddress, UnixAddress
 from replicator.ops.broadcast import LaggedError
 from replicator.ops.client import AgentClient
@@ -82,6 +88,7 @@ def test_proxy_variables_are_not_for_this(monkeypatch: pytest.MonkeyPatch) -> No
         ("404 Not Found", InputError),
         ("405 Method Not Allowed", InputError),
         ("401 Unauthorized", RefusedError),
+        ("409 Conflict", NotGood),
         ("403 Forbidden", RefusedError),
         ("500 Internal Server Error", UnreachableError),
         ("503 Service Unavailable", UnreachableError),

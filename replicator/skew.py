@@ -1,0 +1,92 @@
+"""Clocks that are wrong by hours: whose heads wait, and whether the wrong clock is our own.
+
+A head whose stamp is ahead of our wall clock by more than an hour is held back and the last good
+one stays (a *quarantine*): taken in, it would pin every later change of that origin behind a
+stamp from the future.  A replica for which more than half of its origins are ahead blames its own
+clock and holds nobody back.  No stamp ever moves a clock.
+
+The owner learns it from notices (who says so, and by how much), which are relayed.  It opens a new
+epoch with sane stamps when most of the peers it is connected to say so and its own clock is back.
+Pure; readings are wall-clock nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from crdt import Origin
+
+NORMAL_NS = 5_500_000_000
+"""The ceiling step and half a second: how far an honest origin may be ahead."""
+LIMIT_NS = 3600 * 10**9
+"""Ahead by more than this is held back."""
+
+
+def ahead_ns(stamp: int, wall_ns: int) -> int:
+    """How far ``stamp`` is in the future of ``wall_ns``; 0 when it is not."""
+    return max(0, stamp - wall_ns)
+
+
+class Skews:
+    """The newest verified stamps of all origins against our clock."""
+
+    def __init__(self) -> None:
+        """Nothing seen yet."""
+        self._newest: dict[Origin, int] = {}
+
+    def saw(self, origin: Origin, stamp: int) -> None:
+        """A verified head of ``origin`` is at ``stamp``: the one that counts from now on."""
+        self._newest[origin] = stamp
+
+    def keep(self, known: Collection[Origin]) -> None:
+        """Only these origins count; the others are gone."""
+        for origin in [origin for origin in self._newest if origin not in known]:
+            del self._newest[origin]
+
+    def ahead(self, origin: Origin, wall_ns: int) -> int:
+        """Nanoseconds by which the newest head of ``origin`` is ahead of our wall clock."""
+        stamp = self._newest.get(origin)
+        return 0 if stamp is None else ahead_ns(stamp, wall_ns)
+
+    def own_clock_is_wrong(self, wall_ns: int) -> bool:
+        """Whether more than half of the origins are too far ahead: then it is we who are behind."""
+        wrong = sum(ahead_ns(stamp, wall_ns) > LIMIT_NS for stamp in self._newest.values())
+        return 2 * wrong > len(self._newest)
+
+    def held_back(self, wall_ns: int) -> set[Origin]:
+        """The origins whose newest head must wait."""
+        if self.own_clock_is_wrong(wall_ns):
+            return set()
+        newest = self._newest.items()
+        return {origin for origin, stamp in newest if ahead_ns(stamp, wall_ns) > LIMIT_NS}
+
+
+@dataclass(slots=True)
+class Complaints:
+    """Which clusters say of an origin that its clock is ahead, and by how many nanoseconds."""
+
+    offsets: dict[tuple[Origin, str], int] = field(default_factory=dict)
+
+    def say(self, origin: Origin, author: str, offset_ns: int) -> bool:
+        """``author`` holds ``origin`` back for ``offset_ns`` (0: no longer); whether this is new.
+
+        Offsets that differ by less than a minute are the same news.
+        """
+        key = (origin, author)
+        before = self.offsets.get(key, 0)
+        if offset_ns <= 0:
+            return self.offsets.pop(key, None) is not None
+        if before and abs(before - offset_ns) < 60 * 10**9:
+            return False
+        self.offsets[key] = offset_ns
+        return True
+
+    def about(self, origin: Origin) -> dict[str, int]:
+        """Author to offset."""
+        return {author: ns for (about, author), ns in self.offsets.items() if about == origin}
+
+    def by_most(self, origin: Origin, connected: Collection[str]) -> bool:
+        """Whether most of the ``connected`` clusters hold ``origin`` back."""
+        saying = self.about(origin).keys() & set(connected)
+        return 2 * len(saying) > len(set(connected))
