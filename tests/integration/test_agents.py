@@ -142,7 +142,9 @@ class World:
     def _files(self, cluster: str) -> list[Path]:
         # os.walk, since agents remove empty folders while we look.
         walked = os.walk(self.folder / cluster / "target")
-        return sorted(Path(top) / name for top, _, names in walked for name in names)
+        return sorted(
+            Path(top) / name for top, _, names in walked for name in names if name.endswith(".yaml")
+        )
 
     def written(self, cluster: str) -> dict[str, list[str]]:
         """Addresses by source cluster in what an agent wrote."""

@@ -23,7 +23,8 @@ import aiohttp
 Object = dict[str, Any]
 Objects = list[Object]
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 90.0
+"""Long, since a busy machine's controller manager takes half a minute for a namespace."""
 REQUEST_SECONDS = 20.0
 RETRY_SECONDS = 0.1
 
