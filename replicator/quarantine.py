@@ -1,9 +1,10 @@
 """Acts on wrong clocks: holds heads from the future back, tells their owner, mends our own stamps.
 
-What is too far ahead is decided by :mod:`replicator.skew`; here the origin is no longer asked for,
-every session is told, and what others say is passed on once.  Our own origin is stated anew in a
-higher epoch when most connected peers hold it back and our wall clock is far behind our stamps,
-which it only is after it was ahead.  Until then changes are journaled as ever.
+What is too far ahead is decided by :mod:`replicator.skew`; here the origin is no longer asked
+for, every session is told, and what a peer says of itself is passed on by one relay and no
+further.  Our own origin is stated anew in a higher epoch when most connected peers hold it back
+and our wall clock is far behind our stamps, which it only is after it was ahead.  Until then
+changes are journaled as ever.
 
 A complaint is not signed: all that a false one can do is wait for our own clock to agree with it.
 """
@@ -100,6 +101,10 @@ class Quarantine:
             "ahead_seconds": message.offset_ns // 10**9,
         }
         notice = Notice("clock_complaint", fields, serious=message.offset_ns > 0)
+        if message.author != session.cluster:
+            # Second-hand news goes no further.  Complaints carry no order: passed on by everybody,
+            # one and its end would chase each other round a mesh for ever, and multiply.
+            return [notice]
         return [notice, *self._pass_on(message, heard_from=session)]
 
     def advertised(self, advert: m.Advert, wall_ns: int) -> None:

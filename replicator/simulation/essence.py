@@ -18,7 +18,7 @@ _LEFT_OUT = frozenset(
     (
         # computed from the rest
         *("index", "projector", "_projector", "_digest", "_outflow", "stated", "stated_mark"),
-        *("truth", "_books", "_last", "signer", "verifier", "site"),
+        *("truth", "_books", "_last", "signer", "verifier"),
         # counted for people
         *("encoded", "mismatches", "ignored", "oversized", "latencies", "notices", "commits"),
         *("checks", "changed"),
@@ -73,7 +73,7 @@ class _Walk:
         if kind is OriginSet:
             return (value.version, value.floor, value.root(), len(value))
         number = number_of(value)
-        return self._object(value) if number is None else ~number
+        return self._object(value) if number is None else ("=", number)
 
     def _object(self, value: Any) -> Any:  # noqa: ANN401 - any object
         met = self._met.get(id(value))

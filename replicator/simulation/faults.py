@@ -64,7 +64,7 @@ def _slow(world: World, step: Step) -> None:
 
     def undo() -> None:
         for route in routes:
-            world.network.unlimit(route, step.amount)
+            world.hasten(world.network.unlimit(route, step.amount))
 
     world.lasting(step.seconds, undo)
 

@@ -134,9 +134,19 @@ class Network:
         """So many bytes a second at most, until :meth:`unlimit`."""
         self._rates.setdefault(route, []).append(rate)
 
-    def unlimit(self, route: tuple[str, str], rate: int) -> None:
-        """One limit less."""
+    def unlimit(self, route: tuple[str, str], rate: int) -> list[Pipe]:
+        """One limit less; returns the pipes whose frames now come sooner: one delay from now."""
         self._rates[route].remove(rate)
+        hastened = [p for p in self._pipes.values() if p.route == route and p.free_at > self._now]
+        arrival = self._now + self.delay(*route)
+        for pipe in hastened:
+            pipe.free_at = self._now
+            pipe.queue = deque((min(at, arrival), frame) for at, frame in pipe.queue)
+        return hastened
+
+    @property
+    def _now(self) -> float:
+        return self._timer.now
 
     # ---- links ---------------------------------------------------------------------------------
 

@@ -115,6 +115,10 @@ class Process:
         """Make our origin say of a service what the cluster says."""
         self._state(key, self._projector.elements_of(self.site.local(key)), now)
 
+    def forget_encodings(self) -> None:
+        """Encode everything anew: what is kept goes by object, and copies are other objects."""
+        self._projector = Projector(self.cluster)
+
     def introduce(self, now: float) -> None:
         """State the cluster itself, before the first head."""
         name = self.cluster

@@ -136,6 +136,7 @@ class Explorer:
     def put_away(self, state: State) -> None:
         """Every replica that was changed becomes a number again."""
         for name, cell in state.loaded.items():
+            cell.process.forget_encodings()
             key = (name, essence(cell))
             number = self._numbers.get(key)
             if number is None:

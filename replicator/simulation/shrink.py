@@ -155,11 +155,13 @@ def _complements(numbers: tuple[int, ...], parts: int) -> Iterator[tuple[int, ..
         yield numbers[:start] + numbers[start + size :]
 
 
-def shrunk(seed: int, shape: Shape, base: Cut, found: Found) -> tuple[Cut, Found]:
+def shrunk(
+    seed: int, shape: Shape, base: Cut, found: Found, runner: Callable[[Plan], Report] = run
+) -> tuple[Cut, Found]:
     """The smallest cut of a seed's failing plan, beside what ``base`` left out already."""
     plan = make_plan(seed, shape)
     numbers = base.only if base.only is not None else tuple(range(len(plan.steps)))
-    shrinker = Shrinker(base.apply(plan), found)
+    shrinker = Shrinker(base.apply(plan), found, runner)
     cut = shrinker.shrink()
     kept = base.apply(plan).steps if cut.only is None else base.apply(plan).only(cut.only).steps
     left = tuple(n for n in numbers if plan.steps[n] in kept)

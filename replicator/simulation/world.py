@@ -15,8 +15,8 @@ from itertools import count
 from replicator.codec import decode
 from replicator.effects import Effect
 from replicator.simulation.disk import Disk
-from replicator.simulation.frames import newer_frame
-from replicator.simulation.monitor import Monitor
+from replicator.simulation.frames import newer_frames
+from replicator.simulation.monitor import Monitor, Violation
 from replicator.simulation.network import (
     DIAL_TIMEOUT_SECONDS,
     REDIAL_SECONDS,
@@ -33,6 +33,9 @@ _SYNC_SECONDS = 2.0
 _TWIN_SKEW_NS = 1_234_567
 """The machine of a second agent has a clock of its own."""
 _TRACED_CHARACTERS = 300
+_SAME_TIME = 1e-6
+_STORM, _STORM_PER_PAIR = 5_000, 500
+"""Frames in one virtual second that no work explains."""
 Trace = Callable[[str], None]
 
 
@@ -57,6 +60,11 @@ class World:
         self.commits = 0
         self.starts = 0
         self.trace = trace
+        pairs = len(plan.regions) * (len(plan.regions) - 1) // 2
+        self._storm = _STORM + _STORM_PER_PAIR * pairs
+        self._second = 0.0
+        self._sent = 0
+        """Frames sent when the second began."""
         self._lasting: dict[int, Callable[[], None]] = {}
         self._lives = dict.fromkeys(plan.regions, 0)
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -78,6 +86,10 @@ class World:
         while heap and heap[0][0] <= until:
             self.now, _, action = heapq.heappop(heap)
             self.events += 1
+            if self.now >= self._second + 1:
+                self._second, self._sent = self.now, self.network.frames
+            elif self.network.frames - self._sent > self._storm:
+                raise Violation("42", f"a storm of messages: {self._storm} within a second")
             action()
         self.now = until
 
@@ -311,17 +323,19 @@ class World:
                 self._post(process, across, frame)
 
     def _post(self, process: Process, across: Pipe, frame: bytes) -> None:
-        sent = newer_frame(frame) if process.site.newer else frame
-        seconds = self.network.post(across, sent)
         if self.trace is not None:
             self.say("send", process.name, across.process.name, *_words(frame))
-        if seconds is not None:
-            self.at(seconds, lambda: self.arrive(across))
+        for sent in newer_frames(frame) if process.site.newer else (frame,):
+            seconds = self.network.post(across, sent)
+            if seconds is not None:
+                self.at(seconds, lambda: self.arrive(across))
 
     def arrive(self, pipe: Pipe) -> None:
         """The oldest frame on its way through ``pipe`` should arrive now."""
         if pipe.dead:
             pipe.queue.clear()
+        elif pipe.queue and pipe.queue[0][0] > self.now + _SAME_TIME:
+            pass  # what was to arrive now came sooner: its link was slow and is no longer
         elif pipe.queue and (pipe.number is None or self.network.blocked(pipe.route)):
             pipe.missed += 1
         elif pipe.queue and pipe.number is not None:
@@ -367,6 +381,12 @@ class World:
             process.dialling.discard(pipe.route[0])
         wait = REDIAL_SECONDS * process.rng.uniform(0.5, 1.5) if short else 0.001
         self._dial_later(process, pipe.route[0], wait)
+
+    def hasten(self, pipes: list[Pipe]) -> None:
+        """What these hold arrives one delay from now."""
+        for pipe in pipes:
+            for _ in pipe.queue:
+                self.at(self.network.delay(*pipe.route), lambda pipe=pipe: self.arrive(pipe))  # type: ignore[misc]
 
     def resume(self, pipes: list[Pipe]) -> None:
         """Routes are open again: what was held back arrives one delay later."""

@@ -14,8 +14,8 @@ from replicator.simulation.run import run
 
 ROOT = Path(__file__).parents[2]
 SHAPES = {
-    "short": ["--seed", "11", "--regions", "4", "--seconds", "8", "--steps", "60"],
-    "churn": ["--seed", "12", "--seconds", "8"],
+    "short": ["--seed", "11", "--regions", "3", "--seconds", "6", "--steps", "60"],
+    "churn": ["--seed", "12", "--regions", "3", "--seconds", "4"],
 }
 
 
@@ -39,7 +39,7 @@ def test_two_processes_with_other_hash_seeds_write_the_same_bytes(
 ) -> None:
     first, second = (output(tmp_path, seed, SHAPES[name]) for seed in (1, 4242))
     assert first == second
-    assert first[0].count(b"\n") > 500
+    assert first[0].count(b"\n") > 300
 
 
 def test_a_step_left_out_moves_nothing_before_it() -> None:

@@ -46,3 +46,21 @@ def test_a_clock_that_was_hours_ahead_at_the_start_is_got_over_by_all() -> None:
     names = ("r1", "r2", "r3")
     plan = Plan(seed=300, regions=names, seconds=1.16, tick=0.25, delay=0.03, steps=steps)
     assert run(plan).found is None
+
+
+def test_a_complaint_about_a_clock_and_its_end_do_not_go_round_for_ever() -> None:
+    """r5 is just an hour behind r1, holds it back, and lets it go as soon as time has passed.
+
+    What is said of r1 and what ends it were once passed on by everybody as news whenever they
+    differed from what was heard last; on a mesh the two overtook each other and multiplied.
+    """
+    steps = (
+        Step(3.0, "clock", "r5", amount=-3_599_400_000_000),
+        Step(5.0, "clock", "r1", amount=1_000_000_000),
+        *(
+            Step(5.1 + 0.3 * n, "change", "r1", "cart", amount=READY_BIT | (n % 4 + 1))
+            for n in range(12)
+        ),
+    )
+    names = ("r1", "r2", "r3", "r4", "r5")
+    assert run(Plan(seed=1, regions=names, seconds=12.0, tick=0.1, steps=steps)).found is None

@@ -253,3 +253,15 @@ def test_an_exception_of_the_core_is_a_finding() -> None:
     assert report.found is not None
     assert report.found.rule == "error"
     assert report.found.detail.startswith("StampError: the clock is beyond")
+
+
+def test_a_link_that_is_slow_no_longer_brings_at_once_what_it_holds() -> None:
+    """Once a frame on a slow link kept its time of arrival when the link was fast again."""
+    steps = (
+        Step(2.0, "slow", "r1", "r2", 2.0, 200),
+        Step(2.1, "bulk", "r1", amount=100),
+    )
+    report = run(Plan(seed=1, regions=("r1", "r2"), seconds=4.0, tick=0.1, steps=steps))
+    assert report.found is None
+    assert report.rested_after is not None
+    assert report.rested_after <= 3.0

@@ -13,7 +13,7 @@ from replicator.errors import InputError
 from replicator.simulation.dice import Shape, faults_of, make_plan, names_of
 from replicator.simulation.plan import FAULTS, Plan, Step, list_of, load, numbers_of
 from replicator.simulation.run import Found, Report
-from replicator.simulation.shrink import MOST_RUNS, Cut, Shrinker, command_of
+from replicator.simulation.shrink import MOST_RUNS, Cut, Shrinker, command_of, shrunk
 
 SHAPE = Shape(regions=4, seconds=6.0, steps=60, churn=0.0)
 
@@ -144,3 +144,16 @@ def test_the_command_names_only_what_differs() -> None:
     )
     calm = command_of(1, Shape(faults=()), Cut(only=(), churn=0.0))
     assert calm.endswith("--churn 0 --faults none --only none")
+
+
+def test_a_cut_of_a_seed_that_was_cut_before_names_the_steps_of_the_seed() -> None:
+    shape = Shape(regions=3, seconds=6.0, steps=60, churn=0.0)
+    plan = make_plan(5, shape)
+    wanted = plan.steps[30]
+    base = Cut(only=tuple(range(20, 60)), same_version=True)
+    cut, found = shrunk(
+        5, shape, base, Found("12", "planted", 6.0), runner(lambda plan: wanted in plan.steps)
+    )
+    assert found.rule == "12"
+    assert cut.only == (30,)
+    assert cut.same_version
