@@ -20,7 +20,7 @@ import structlog
 from clusters.base import Clock, Cluster
 from clusters.model import Endpoint, ServiceKey
 from clusters.work_queue import WorkQueue
-from crdt import ZERO, Change, Origin, Stamp
+from crdt import Change, Origin, Stamp
 from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
@@ -49,11 +49,17 @@ from replicator.projection import (
     service_of,
 )
 from replicator.publisher import Publisher
-from replicator.readiness import Start, is_current, may_publish
+from replicator.readiness import (
+    Start,
+    answered_by,
+    caught_up_with,
+    is_current,
+    may_publish,
+)
 from replicator.recorder import Recorder
 from replicator.replica import Replica
 from replicator.snapshots import OriginSnapshot
-from replicator.staleness import Rule, Staleness
+from replicator.staleness import Policy, Rule, Staleness
 from replicator.transport.admission import refused
 from replicator.transport.base import Dialer, Listener, Refusal
 from replicator.transport.identity_files import Credentials
@@ -248,17 +254,18 @@ class Agent:
 
     def _gates(self, now: float) -> None:
         sessions = self.replica.sessions.values()
-        answered = frozenset(session.cluster for session in sessions if session.answered)
-        if not self._first_head.is_set() and may_publish(self.start, answered, now):
+        if not self._first_head.is_set() and may_publish(self.start, answered_by(sessions), now):
             self._first_head.set()
-        if not self.replica.relaying and is_current(self.start, self._caught_up(), now):
+        if self.replica.relaying:
+            return
+        if is_current(self.start, caught_up_with(sessions, self.replica.remotes), now):
             self.perform(self.replica.start_relaying())
             for key in self._importable():
                 self.imports.add(key)
 
     def _review(self) -> None:
         """Have written what the policy says of clusters that fell silent or were heard again."""
-        if self.importer is None:
+        if self.importer is None or self.config.stale.policy is Policy.KEEP:
             return
         known = {o.cluster: r for o, r in self.replica.remotes.items() if r.known}
         self.importer.review(
@@ -266,17 +273,6 @@ class Agent:
             lambda cluster: known[cluster].index.all_services(),
             current=self.replica.relaying,
         )
-
-    def _caught_up(self) -> frozenset[str]:
-        """Peers whose own head, as they advertised it, is committed here in this life."""
-        found = set()
-        for session in self.replica.sessions.values():
-            for origin, advert in session.adverts.items():
-                remote = self.replica.remotes.get(origin)
-                own = origin.cluster == session.cluster
-                if own and remote is not None and remote.version >= advert.version > ZERO:
-                    found.add(session.cluster)
-        return frozenset(found)
 
     def _importable(self) -> set[ServiceKey]:
         keys: set[ServiceKey] = set()

@@ -112,6 +112,11 @@ class OwnOrigin:
         return bool(self._pending) or self._moved or self.head is None
 
     @property
+    def signed_by_former_key(self) -> bool:
+        """Whether the head has the signature of another key than the present one."""
+        return self.head is not None and self.head.key_id != self.signer.key_id
+
+    @property
     def stated_services(self) -> set[ServiceKey]:
         """Services about which something live is stated, pending changes included."""
         stated = self._services.items()

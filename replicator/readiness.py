@@ -9,7 +9,12 @@ and nothing flaps to empty.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from crdt import ZERO, Origin
+from replicator.remote_origin import RemoteOrigin
+from replicator.session import Session
 
 _QUORUM = 2
 _STATIC_SECONDS = 10.0
@@ -28,18 +33,34 @@ class Start:
     """Configured peers."""
 
 
+def answered_by(sessions: Iterable[Session]) -> frozenset[str]:
+    """Peers that told what they hold."""
+    return frozenset(session.cluster for session in sessions if session.answered)
+
+
+def caught_up_with(
+    sessions: Iterable[Session], remotes: Mapping[Origin, RemoteOrigin]
+) -> frozenset[str]:
+    """Peers whose own head, as they advertised it, is committed here in this life."""
+    return frozenset(
+        session.cluster
+        for session in sessions
+        for origin, advert in session.adverts.items()
+        if origin.cluster == session.cluster
+        and origin in remotes
+        and remotes[origin].version >= advert.version > ZERO
+    )
+
+
 def may_publish(start: Start, answered: frozenset[str], now: float) -> bool:
-    """Whether the first own head may be issued; ``answered`` are peers that told what they hold."""
+    """Whether the first own head may be issued, given :func:`answered_by`."""
     if not start.empty_state or start.configured <= answered:
         return True
     return now - start.at >= _EMPTY_STATE_SECONDS
 
 
 def is_current(start: Start, caught_up: frozenset[str], now: float) -> bool:
-    """Whether the view is current enough to delete, downgrade and relay.
-
-    ``caught_up`` are peers whose own head, as they advertised it, is committed here in this life.
-    """
+    """Whether the view may delete, downgrade and relay, given :func:`caught_up_with`."""
     if len(caught_up & start.configured) >= min(_QUORUM, len(start.configured)):
         return True
     return now - start.at >= _STATIC_SECONDS

@@ -419,7 +419,7 @@ class Replica:
         return self._spread(self.own.origin)
 
     def reissue_now(self, wall_ns: int) -> list[Effect]:
-        """Sign the published head anew (the key changed); nothing to do before the first."""
+        """Sign the published head anew; while a batch is sealed, or before the first, nothing."""
         if self.own.head is None or self.own.sealing:
             return []
         self.own.reissue(wall_ns)
@@ -475,7 +475,8 @@ class Replica:
             floor = new_floor(self.own.elements, self.acknowledged.values(), now)
             if floor is not None:
                 self.own.move_floor(floor, wall_ns)
-        if now >= self._reissue_at and self.own.head is not None and not self.own.sealing:
+        due = now >= self._reissue_at or self.own.signed_by_former_key
+        if due and self.own.head is not None and not self.own.sealing:
             self._reissue_at = now + REISSUE_SECONDS
             effects += self.reissue_now(wall_ns)
         for number, session in sorted(self.sessions.items()):

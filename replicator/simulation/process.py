@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import assert_never
 
 from clusters.model import ServiceKey
-from crdt import ZERO, Origin, pack
+from crdt import Origin, pack
 from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
 from replicator.handshake import Self
 from replicator.outflow import Outflow
 from replicator.own_origin import OwnBatch
 from replicator.projection import ClusterInfo, Projector, cluster_element, service_of
-from replicator.readiness import Start, is_current, may_publish
+from replicator.readiness import Start, answered_by, caught_up_with, is_current, may_publish
 from replicator.replica import Replica
 from replicator.simulation.disk import Disk
 from replicator.simulation.marks import live_mark, mark_of
@@ -165,23 +165,13 @@ class Process:
         if self.may_publish and self.replica.relaying:
             return effects
         sessions = self.replica.sessions.values()
-        answered = frozenset(session.cluster for session in sessions if session.answered)
-        if not self.may_publish and may_publish(self.begun, answered, monotonic):
+        if not self.may_publish and may_publish(self.begun, answered_by(sessions), monotonic):
             self.may_publish = True
             self.introduce(now)
-        if not self.replica.relaying and is_current(self.begun, self._caught_up(), monotonic):
+        caught_up = caught_up_with(sessions, self.replica.remotes)
+        if not self.replica.relaying and is_current(self.begun, caught_up, monotonic):
             effects += self.replica.start_relaying()
         return effects
-
-    def _caught_up(self) -> frozenset[str]:
-        found = set()
-        for session in self.replica.sessions.values():
-            for origin, advert in session.adverts.items():
-                remote = self.replica.remotes.get(origin)
-                own = origin.cluster == session.cluster
-                if own and remote is not None and remote.version >= advert.version > ZERO:
-                    found.add(session.cluster)
-        return frozenset(found)
 
     # ---- effects -------------------------------------------------------------------------------
 

@@ -490,6 +490,21 @@ def test_an_idle_origin_stays_fresh_through_a_relay_at_no_new_version() -> None:
     assert told == []
 
 
+def test_a_key_that_changes_while_a_batch_is_stored_signs_right_after_it() -> None:
+    world = meshed("fjord", "mesa")
+    fjord = world["fjord"]
+    fjord.say("10.20.1.4")
+    fjord.seal()
+    fjord.replica.own.signer = FakeSigner("fjord", "2")
+    assert fjord.replica.reissue_now(fjord.wall_ns) == []
+    fjord.store()
+    fjord.send()
+    world.run(0.5)
+    head = world["mesa"].remote("fjord").head
+    assert head is not None
+    assert head.key_id == FakeSigner("fjord", "2").key_id
+
+
 def test_a_new_key_signs_the_present_head_anew() -> None:
     world = World("fjord", "mesa")
     assert world["fjord"].replica.reissue_now(5) == []

@@ -25,7 +25,7 @@ from replicator.handshake import Self
 from replicator.outflow import CHUNK_BYTES, Outflow
 from replicator.own_origin import OwnBatch, OwnOrigin
 from replicator.projection import Projector
-from replicator.readiness import Start, is_current, may_publish
+from replicator.readiness import Start, answered_by, caught_up_with, is_current, may_publish
 from replicator.remote_origin import RemoteOrigin
 from replicator.replica import Replica
 from tests.support.signers import FakeSigner, FakeVerifier
@@ -273,16 +273,10 @@ class Node:
         now = self.world.now
         self.perform(self.replica.tick(now, self.wall_ns))
         sessions = self.replica.sessions.values()
-        answered = frozenset(session.cluster for session in sessions if session.answered)
-        if may_publish(self.begun, answered, now):
+        if may_publish(self.begun, answered_by(sessions), now):
             self.may_publish = True
-        caught_up = {
-            session.cluster
-            for session in sessions
-            for origin, advert in session.adverts.items()
-            if origin.cluster == session.cluster and self.version(origin.cluster) >= advert.version
-        }
-        if not self.replica.relaying and is_current(self.begun, frozenset(caught_up), now):
+        caught_up = caught_up_with(sessions, self.replica.remotes)
+        if not self.replica.relaying and is_current(self.begun, caught_up, now):
             self.perform(self.replica.start_relaying())
 
     # ---- what it shows -------------------------------------------------------------------------
