@@ -180,10 +180,11 @@ class AgentClient:
             else:
                 headers["Content-Type"] = "application/json"
                 connection.request("POST", path, body, headers)
-            answer = connection.getresponse()
-            if answer.status != http.HTTPStatus.OK:
-                raise _refusal(self._address, answer.status, answer.read(_LINE_LIMIT))
-            yield answer
+            # Closed by itself: one without a length keeps the socket when the connection closes.
+            with connection.getresponse() as answer:
+                if answer.status != http.HTTPStatus.OK:
+                    raise _refusal(self._address, answer.status, answer.read(_LINE_LIMIT))
+                yield answer
         except PermissionError as error:
             raise RefusedError(
                 f"no permission to open {self._address}",

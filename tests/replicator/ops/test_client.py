@@ -106,6 +106,30 @@ def test_an_error_of_the_agent_keeps_code_message_and_cure(
     assert caught.value.cure == "do this"
 
 
+@pytest.mark.parametrize("status", ["200 OK", "500 Internal Server Error"])
+def test_the_socket_goes_with_the_question_though_the_answer_has_no_end(status: str) -> None:
+    gone = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(20)
+                connection.recv(4096)
+                connection.sendall(f"HTTP/1.1 {status}\r\nConnection: close\r\n\r\nnone".encode())
+                connection.shutdown(socket.SHUT_WR)
+                gone.append(connection.recv(1))
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        client = AgentClient(TcpAddress(*listener.getsockname()))
+        with pytest.raises(UnreachableError, match="is not a replicator agent") as caught:
+            client.status()
+        thread.join(20)
+    assert gone == [b""]
+    assert caught.value.code == "agent_unreachable"
+
+
 @pytest.mark.parametrize(
     "answer",
     [
