@@ -256,10 +256,10 @@ class Agent:
         sessions = self.replica.sessions.values()
         if not self._first_head.is_set() and may_publish(self.start, answered_by(sessions), now):
             self._first_head.set()
-        if self.replica.relaying:
+        if self.replica.announcements.relaying:
             return
         if is_current(self.start, caught_up_with(sessions, self.replica.remotes), now):
-            self.perform(self.replica.start_relaying())
+            self.perform(self.replica.announcements.begin_relaying())
             for key in self._importable():
                 self.imports.add(key)
 
@@ -271,7 +271,7 @@ class Agent:
         self.importer.review(
             {cluster: remote.fresh_at for cluster, remote in known.items()},
             lambda cluster: known[cluster].index.all_services(),
-            current=self.replica.relaying,
+            current=self.replica.announcements.relaying,
         )
 
     def _importable(self) -> set[ServiceKey]:
@@ -281,7 +281,7 @@ class Agent:
         return keys if self.target is None else keys | self.target.owned_services()
 
     def _compare_digests(self, now: float) -> None:
-        digest = self.replica.digest()
+        digest = self.replica.announcements.digest()
         for number, session in self.replica.sessions.items():
             if session.peer_digest == digest:
                 self.equal_at[number] = now
@@ -396,8 +396,8 @@ class Agent:
         """A complete state of ``cluster`` is known, and the view is current enough to act on it."""
         replica, remote = self.replica, self.replica.remotes.get(Origin(cluster))
         if cluster in replica.members.wiped or replica.members.forgotten(cluster):
-            return replica.relaying
-        return replica.relaying and remote is not None and remote.known
+            return replica.announcements.relaying
+        return replica.announcements.relaying and remote is not None and remote.known
 
     def expected(self) -> frozenset[str]:
         """Configured peers that are not forgotten."""
@@ -434,7 +434,7 @@ class Agent:
         remotes = self.replica.remotes.values()
         if self.expected() and not any(remote.known for remote in remotes):
             reasons.append("awaiting_first_full_state")
-        elif not self.replica.relaying:
+        elif not self.replica.announcements.relaying:
             reasons.append("catching_up")
         if self.publisher.failing is not None:
             reasons.append("journal_failing")

@@ -180,7 +180,7 @@ class Views:
         """False only once the digests differ for longer than changes in transit explain."""
         if session.peer_digest is None:
             return None
-        if session.peer_digest == self._agent.replica.digest():
+        if session.peer_digest == self._agent.replica.announcements.digest():
             return True
         equal_at = self._agent.equal_at.get(session.number, session.opened_at)
         return None if self._agent.clock.monotonic() - equal_at < _DIFFER_SECONDS else False
@@ -289,7 +289,7 @@ class Views:
                 "reasons": reasons,
             },
             "converged": converged,
-            "digest": agent.replica.digest().hex(),
+            "digest": agent.replica.announcements.digest().hex(),
             "clusters": self.clusters(),
             "peers": peers,
             "forgotten": agent.replica.members.all_forgotten(),

@@ -9,15 +9,13 @@ Does not stamp (``own_origin``), verify (``signing``), store, log or wait.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import assert_never
 
-from crdt import Origin, pack
 from crdt.version_vector import ZERO
 from replicator import messages as m
+from replicator.announcements import Announcements
 from replicator.codec import (
     MINOR,
-    ROOT_MARK_SIZE,
     decode,
     encode_head,
     encode_record,
@@ -31,7 +29,7 @@ from replicator.handshake import Self, check_hello, surplus, twin_of
 from replicator.kinds import check_entry
 from replicator.members import Members
 from replicator.membership import Cell
-from replicator.outflow import Outflow, Served
+from replicator.outflow import Outflow
 from replicator.own_origin import OwnOrigin
 from replicator.quarantine import Quarantine
 from replicator.remote_origin import Outcome, RemoteOrigin, Taken
@@ -43,8 +41,6 @@ REISSUE_SECONDS = 10.0
 COLLECT_SECONDS = 10.0
 ORIGIN_LIMIT = 4096
 """Origins known at most, and named by one peer at most."""
-_ADVERTS = 1000
-"""Adverts in one message."""
 _POLICY_VIOLATION = 1008
 _NORMAL = 1000
 
@@ -63,15 +59,13 @@ class Replica:
         self.sessions: dict[int, Session] = {}
         self.uids: dict[str, str] = {me.cluster: me.uid}
         """Cluster to the uid it was first seen with."""
-        self.relaying = False
-        """False until the view is known to be current: remote origins are not served before."""
         self.mismatches = 0
         self.ignored = 0
+        self.announcements = Announcements(own, self.remotes, self.sessions)
         self._subscriptions = Subscriptions(self.sessions, self.remotes)
         self._conflicts = Conflicts(own, self.remotes, self._subscriptions)
         self.quarantine = Quarantine(own, self.remotes, self.sessions, self._subscriptions)
         self._outflow = Outflow()
-        self._digest: bytes | None = None
         self._next_number = 1
         self._reissue_at = 0.0
         self._collect_at = 0.0
@@ -208,7 +202,7 @@ class Replica:
             if closed is session:
                 return effects
         session.untold = {self.own.origin, *self.remotes}
-        self._announce(session, always=True)
+        self.announcements.tell(session, always=True)
         self.quarantine.introduce(session)
         session.settle(now)
         for remote in self.remotes.values():
@@ -217,29 +211,6 @@ class Replica:
         return [*effects, Wake(session.number)]
 
     # ---- announcements and wants ---------------------------------------------------------------
-
-    def _advert(self, origin: Origin) -> m.Advert | None:
-        """What may be advertised of an origin: what may be served, and what was met in this life.
-
-        The latter also before relaying, so that peers know whom to ask once it begins.
-        """
-        served = self._serve(origin)
-        head = None if served is None else served.head
-        remote = self.remotes.get(origin)
-        if head is None and remote is not None and remote.fresh_at is not None:
-            head = remote.head
-        if head is None:
-            return None
-        return m.Advert(origin, head.version, head.floor, head.root[:ROOT_MARK_SIZE])
-
-    def _announce(self, session: Session, *, always: bool = False) -> None:
-        """Tell ``session`` what it was not told yet; first of its own origin, the news for it."""
-        order = sorted(session.untold, key=lambda origin: (origin[0] != session.cluster, origin))
-        adverts = [advert for advert in map(self._advert, order) if advert is not None]
-        session.untold -= {advert.origin for advert in adverts}
-        starts = range(0, len(adverts), _ADVERTS) or [0] * always
-        for start in starts:
-            session.say(m.Heads(tuple(adverts[start : start + _ADVERTS])))
 
     def _heads(self, session: Session, heads: m.Heads, now: float, wall_ns: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -327,7 +298,7 @@ class Replica:
             case Outcome.RENEWED:
                 remote.supply.progressed(now)
                 remote.fresh_at = now
-                effects += self._spread(remote.origin, news=False)
+                effects += self.announcements.spread(remote.origin, news=False)
             case Outcome.STAGED:
                 remote.supply.progressed(now)
             case Outcome.IGNORED:
@@ -377,13 +348,13 @@ class Replica:
         changed = Changed(remote.origin, frozenset(services), tuple(taken.changes), seconds)
         for session in self.sessions.values():
             session.settle(now)
-        effects = [store, changed, *self._spread(remote.origin)]
+        effects = [store, changed, *self.announcements.spread(remote.origin)]
         decided = remote.index.cells_moved > moved
         return [*effects, *self.learn({}, now, wall_ns)] if decided else effects
 
     def learn(self, news: Mapping[str, Cell], now: float, wall_ns: int) -> list[Effect]:
         """Membership cells changed, or ``news`` was decided here: act on what counts now."""
-        self._digest = None
+        self.announcements.forget_digest()
         return self.members.learn(news, now, wall_ns, self._reject, self._advertised)
 
     def _convergence(self, remote: RemoteOrigin, observed_at: int, wall_ns: int) -> float:
@@ -394,20 +365,6 @@ class Replica:
                 offset = session.offset_ns
         return max(0, wall_ns + offset - observed_at) * 1e-9
 
-    def _spread(self, origin: Origin, *, news: bool = True) -> list[Effect]:
-        """A served head moved: wake whoever wants it; of ``news`` tell the others with the beat."""
-        self._digest = None
-        effects: list[Effect] = []
-        for number, session in self.sessions.items():
-            if session.peer is None:
-                continue
-            if news:
-                session.untold.add(origin)
-            if origin in session.cursors:
-                session.ready[origin] = None
-                effects.append(Wake(number))
-        return effects
-
     # ---- own changes ---------------------------------------------------------------------------
 
     def published(self, now: float) -> list[Effect]:
@@ -416,33 +373,16 @@ class Replica:
         self._reissue_at = now + REISSUE_SECONDS
         for session in self.sessions.values():
             session.settle(now)
-        return self._spread(self.own.origin)
+        return self.announcements.spread(self.own.origin)
 
     def reissue_now(self, wall_ns: int) -> list[Effect]:
         """Sign the published head anew; while a batch is sealed, or before the first, nothing."""
         if self.own.head is None or self.own.sealing:
             return []
         self.own.reissue(wall_ns)
-        return self._spread(self.own.origin, news=False)
-
-    def start_relaying(self) -> list[Effect]:
-        """The view is current: serve what is known of other origins from now on."""
-        self.relaying = True
-        effects: list[Effect] = []
-        for origin in sorted(self.remotes):
-            effects += self._spread(origin)
-        return effects
+        return self.announcements.spread(self.own.origin, news=False)
 
     # ---- sending and time ----------------------------------------------------------------------
-
-    def _serve(self, origin: Origin) -> Served | None:
-        """What may be served of an origin: ours once durable, others' committed once relaying."""
-        if origin == self.own.origin:
-            return self.own.served()
-        remote = self.remotes.get(origin)
-        if not self.relaying or remote is None or remote.head is None or remote.record is None:
-            return None
-        return Served(remote.elements.since, remote.head, remote.record)
 
     @property
     def encoded_chunks(self) -> int:
@@ -452,19 +392,7 @@ class Replica:
     def pull(self, number: int) -> list[bytes]:
         """The next frames for session ``number``; call again until it returns none."""
         session = self.sessions.get(number)
-        return [] if session is None else self._outflow.pull(session, self._serve)
-
-    def digest(self) -> bytes:
-        """Hash over all served heads: equal on two replicas exactly when they agree."""
-        if self._digest is None:
-            rows = []
-            heads = [remote.head for remote in self.remotes.values()]
-            for head in [self.own.published_head, *heads]:
-                if head is not None:
-                    state = [*head.version, head.floor, head.count, head.root]
-                    rows.append([*head.origin, *state])
-            self._digest = blake2b(pack(sorted(rows)), digest_size=8).digest()
-        return self._digest
+        return [] if session is None else self._outflow.pull(session, self.announcements.serve)
 
     def tick(self, now: float, wall_ns: int) -> list[Effect]:
         """Do what is due: beats, re-issue, stalled sources, dead links."""
@@ -484,8 +412,8 @@ class Replica:
             if reason is not None:
                 effects += self._close(session, _NORMAL, reason, now)
             elif session.peer is not None and now >= session.beat_due and not session.has_outbox:
-                self._announce(session)
-                session.say(session.beat(self.digest(), now, wall_ns))
+                self.announcements.tell(session)
+                session.say(session.beat(self.announcements.digest(), now, wall_ns))
                 effects.append(Wake(number))
         return [*effects, *self._subscriptions.watch(now)]
 

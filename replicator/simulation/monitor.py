@@ -227,7 +227,7 @@ class Monitor:
         if cluster == process.cluster:
             key = (cluster, sent.epoch)
             self._sent[key] = max(self._sent.get(key, 0), sent.to)
-        elif not process.replica.relaying:
+        elif not process.replica.announcements.relaying:
             raise Violation("13", f"{name} relays {cluster} before its view is current")
 
     @staticmethod

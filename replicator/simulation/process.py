@@ -162,15 +162,15 @@ class Process:
         """What the agent looks after ten times a second."""
         monotonic = self.site.monotonic(now)
         effects = self.replica.tick(monotonic, self.wall_ns(now))
-        if self.may_publish and self.replica.relaying:
+        if self.may_publish and self.replica.announcements.relaying:
             return effects
         sessions = self.replica.sessions.values()
         if not self.may_publish and may_publish(self.begun, answered_by(sessions), monotonic):
             self.may_publish = True
             self.introduce(now)
         caught_up = caught_up_with(sessions, self.replica.remotes)
-        if not self.replica.relaying and is_current(self.begun, caught_up, monotonic):
-            effects += self.replica.start_relaying()
+        if not self.replica.announcements.relaying and is_current(self.begun, caught_up, monotonic):
+            effects += self.replica.announcements.begin_relaying()
         return effects
 
     # ---- effects -------------------------------------------------------------------------------

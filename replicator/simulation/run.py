@@ -76,9 +76,15 @@ def rested(world: World) -> bool:
     for process in world.processes.values():
         replica = process.replica
         busy = process.publishing or replica.own.dirty
-        if busy or not replica.relaying or len(replica.remotes) != len(world.sites) - 1:
+        if (
+            busy
+            or not replica.announcements.relaying
+            or len(replica.remotes) != len(world.sites) - 1
+        ):
             return False
-    return len({process.replica.digest() for process in world.processes.values()}) == 1
+    return (
+        len({process.replica.announcements.digest() for process in world.processes.values()}) == 1
+    )
 
 
 def _rest(world: World) -> float:
@@ -87,7 +93,10 @@ def _rest(world: World) -> float:
     begun = world.now
     while not rested(world):
         if world.now - begun >= REST_SECONDS:
-            who = {n: p.replica.digest().hex()[:8] for n, p in sorted(world.processes.items())}
+            who = {
+                n: p.replica.announcements.digest().hex()[:8]
+                for n, p in sorted(world.processes.items())
+            }
             raise Violation("45", f"no rest within {REST_SECONDS:g} s: {who}")
         world.run(world.now + _LOOK_SECONDS)
     world.monitor.at_rest(world.processes)
@@ -122,7 +131,9 @@ def _report(world: World, found: Found | None, rested_after: float | None) -> Re
     notices: Counter[str] = Counter()
     for process in world.running():
         notices.update(process.notices)
-    digest = "" if found else next(iter(world.processes.values())).replica.digest().hex()
+    digest = (
+        "" if found else next(iter(world.processes.values())).replica.announcements.digest().hex()
+    )
     return Report(
         plan=world.plan,
         found=found,

@@ -351,7 +351,7 @@ class Explorer:
         processes = [self.process(state, name) for name in self.names]
         if any(process.replica.own.dirty for process in processes):
             return False
-        return len({process.replica.digest() for process in processes}) == 1
+        return len({process.replica.announcements.digest() for process in processes}) == 1
 
     def _rest(self, state: State) -> None:
         for _ in range(_PATIENT_BEATS):

@@ -16,7 +16,7 @@ _CONFLICTS, _SIGNING, _KINDS = (
     "replicator/signing.py",
     "replicator/kinds.py",
 )
-_SKEW = "replicator/skew.py"
+_SKEW, _ANNOUNCEMENTS = "replicator/skew.py", "replicator/announcements.py"
 _FLOOR_OF_A_DELTA = "if self.base == ZERO or head.floor > self.base.stamp:"
 
 OWN = [
@@ -132,13 +132,17 @@ SENDING = [
         core("replica", "test_where_a_link_is_missing_the_origins_own_bytes_are_relayed"),
     ),
     Mutant(
-        *("others' origins are served before the view is current", "C9, start gate", _REPLICA),
+        *(
+            "others' origins are served before the view is current",
+            "C9, start gate",
+            _ANNOUNCEMENTS,
+        ),
         "if not self.relaying or remote is None or remote.head is None or remote.record is None:",
         "if remote is None or remote.head is None or remote.record is None:",
         core("replica", "test_other_origins_are_not_served_before_the_view_is_current"),
     ),
     Mutant(
-        *("more is advertised than was committed", "C9", _REPLICA),
+        *("more is advertised than was committed", "C9", _ANNOUNCEMENTS),
         "return m.Advert(origin, head.version, head.floor, head.root[:ROOT_MARK_SIZE])",
         "told = head.version if remote is None else remote.supply.highest\n"
         "        return m.Advert(origin, told, head.floor, head.root[:ROOT_MARK_SIZE])",
@@ -321,7 +325,7 @@ TAKING = [
         core("vectors", "test_four_times_give_round_trip_and_offset"),
     ),
     Mutant(
-        *("the digest of heads leaves the root out", "heads-hash", _REPLICA),
+        *("the digest of heads leaves the root out", "heads-hash", _ANNOUNCEMENTS),
         "state = [*head.version, head.floor, head.count, head.root]",
         "state = [*head.version, head.floor, head.count]",
         core("vectors", "test_all_heads_have_one_digest"),

@@ -307,7 +307,7 @@ def test_p27_forget_and_admit_racing_across_a_cut_end_as_one_decision(winner: st
     others = [world[name] for name in ("fjord", "steppe", "tundra")]
     found = {node.replica.members.table["mesa"] for node in others}
     assert found == {Cell(3, winner, FORGET, 1)}
-    assert len({node.replica.digest() for node in others}) == 1
+    assert len({node.replica.announcements.digest() for node in others}) == 1
 
 
 def test_p27_members_that_forgot_each_other_are_both_forgotten_everywhere() -> None:
@@ -328,7 +328,10 @@ def test_p27_members_that_forgot_each_other_are_both_forgotten_everywhere() -> N
         node = world[name]
         assert node.replica.members.all_forgotten() == ["fjord", "tundra"]
         assert {o.cluster for o in node.replica.remotes} == {"mesa", "steppe"} - {name}
-    assert world["mesa"].replica.digest() == world["steppe"].replica.digest()
+    assert (
+        world["mesa"].replica.announcements.digest()
+        == world["steppe"].replica.announcements.digest()
+    )
 
 
 def test_p23_a_fresh_replica_learns_it_from_anybody_even_when_the_author_is_forgotten() -> None:
@@ -405,7 +408,7 @@ def test_c47_the_dead_are_not_learned_again_from_who_still_talks_about_them() ->
     for node in (fjord, tundra):
         assert Origin("mesa") not in node.replica.remotes
         assert node.replica.members.all_forgotten() == ["mesa"]
-    assert len({fjord.replica.digest(), tundra.replica.digest()}) == 1
+    assert len({fjord.replica.announcements.digest(), tundra.replica.announcements.digest()}) == 1
 
 
 def test_c47_a_repeated_forget_changes_nothing_and_a_thousand_cycles_leave_one_cell() -> None:

@@ -214,7 +214,7 @@ def test_a_change_made_while_a_batch_is_stored_waits_for_the_next() -> None:
 def test_other_origins_are_not_served_before_the_view_is_current() -> None:
     world = published("fjord", "mesa", "tundra")
     world["mesa"].gated = True
-    world["mesa"].replica.relaying = False
+    world["mesa"].replica.announcements.relaying = False
     world["mesa"].peers = frozenset({"fjord", "tundra", "steppe"})
     world["mesa"].begun = world["mesa"].begun.__class__(
         0.0, empty_state=False, configured=frozenset({"steppe", "taiga"})
@@ -459,7 +459,7 @@ def test_beats_measure_round_trip_offset_and_agreement() -> None:
     (session,) = world["fjord"].replica.sessions.values()
     assert 90_000_000 <= session.rtt_ns <= 110_000_000
     assert abs(session.offset_ns - 3_000_000_000) < 10_000_000
-    assert session.peer_digest == world["fjord"].replica.digest()
+    assert session.peer_digest == world["fjord"].replica.announcements.digest()
     world["mesa"].publish("10.40.1.4")
     world.run(1.0)
     remote = world["fjord"].remote("mesa")

@@ -215,7 +215,7 @@ def test_c38_replicas_that_took_different_states_of_one_version_end_on_the_same(
         puppet.hello()
         puppet.serve(authors[which])
         puppet.gone()
-    assert len({node.replica.digest() for node in world.nodes.values()}) > 1
+    assert len({node.replica.announcements.digest() for node in world.nodes.values()}) > 1
     world.mesh()
     world.run(10.0)
     assert len(world.digests()) == 1

@@ -59,11 +59,11 @@ def test_garbage_closes_that_session_and_changes_nothing(frame: bytes, code: str
     world, puppet, author = scene()
     bystander = Puppet(world["fjord"], "tundra")
     bystander.hello()
-    digest = world["fjord"].replica.digest()
+    digest = world["fjord"].replica.announcements.digest()
     assert closed(puppet.raw(frame)) == [(1008, code)]
     assert [x.code for x in puppet.heard() if isinstance(x, m.Reject)] == [code]
     assert world["fjord"].events() == ["peer_rejected"]
-    assert world["fjord"].replica.digest() == digest
+    assert world["fjord"].replica.announcements.digest() == digest
     # Nothing more is heard from it, good or bad, while its link is being closed.
     author.publish("10.66.6.6")
     assert puppet.say(author.transfer()) == []

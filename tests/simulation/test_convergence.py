@@ -27,7 +27,7 @@ class Storm:
         self.trace: list[str] = []
         for name, node in self.world.nodes.items():
             node.gated = True
-            node.replica.relaying = False
+            node.replica.announcements.relaying = False
             node.skew_ns = self.dice.randint(-(10**9), 10**9)
             node.say(ANCHOR)
             self.world.at(self.dice.uniform(0.0, 1.0), lambda name=name: self.churn(name))  # type: ignore[misc]

@@ -29,7 +29,7 @@ def world() -> World:
     for name, bits in (("r1", 0b101), ("r2", 0b11)):
         world.sites[name].set("cart", READY_BIT | bits)
     world.run(5.0)
-    assert len({process.replica.digest() for process in world.running()}) == 1
+    assert len({process.replica.announcements.digest() for process in world.running()}) == 1
     return world
 
 
@@ -160,7 +160,7 @@ def test_a_relay_of_what_was_not_committed_is_seen(world: World) -> None:
 
 def test_a_relay_before_the_view_is_current_is_seen(world: World) -> None:
     process = world.processes["r2"]
-    process.replica.relaying = False
+    process.replica.announcements.relaying = False
     frame = transfer(process)
     assert "relays" in broken("13", lambda: world.monitor.sends(process, 1, frame))
 

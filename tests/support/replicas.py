@@ -180,7 +180,7 @@ class Node:
         self.begun = Start(self.world.now, kept is None, self.peers)
         self.may_publish = not self.gated
         if not self.gated:
-            self.replica.start_relaying()
+            self.replica.announcements.begin_relaying()
         self.views = {o: live(r.elements) for o, r in self.replica.remotes.items()}
         for service in self.services.values():
             self._state(service)
@@ -276,8 +276,8 @@ class Node:
         if may_publish(self.begun, answered_by(sessions), now):
             self.may_publish = True
         caught_up = caught_up_with(sessions, self.replica.remotes)
-        if not self.replica.relaying and is_current(self.begun, caught_up, now):
-            self.perform(self.replica.start_relaying())
+        if not self.replica.announcements.relaying and is_current(self.begun, caught_up, now):
+            self.perform(self.replica.announcements.begin_relaying())
 
     # ---- what it shows -------------------------------------------------------------------------
 
@@ -491,7 +491,7 @@ class World:
 
     def digests(self) -> set[bytes]:
         """The digests of all nodes."""
-        return {node.replica.digest() for node in self.nodes.values()}
+        return {node.replica.announcements.digest() for node in self.nodes.values()}
 
     def transfers(self, receiver: str | None = None) -> list[Sent]:
         """Transfers with entries that were sent (to ``receiver``)."""

@@ -1,0 +1,112 @@
+"""What is served to peers and what they are told of it: adverts, wake-ups, the digest of heads.
+
+An origin is served as of its last durable head (our own) or its last committed one (others, once
+relaying).  Peers hear of it in ``Heads``: at once by whoever wants it, with the beat by the others.
+
+Does not decide whether the view is current (``readiness``) or cut what is sent (``outflow``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+
+from crdt import Origin, pack
+from replicator import messages as m
+from replicator.codec import ROOT_MARK_SIZE
+from replicator.effects import Effect, Wake
+from replicator.outflow import Served
+from replicator.own_origin import OwnOrigin
+from replicator.remote_origin import RemoteOrigin
+from replicator.session import Session
+
+_ADVERTS = 1000
+"""Adverts in one message."""
+
+
+class Announcements:
+    """The sending half of a replica's view; the state is the replica's."""
+
+    def __init__(
+        self,
+        own: OwnOrigin,
+        remotes: Mapping[Origin, RemoteOrigin],
+        sessions: Mapping[int, Session],
+    ) -> None:
+        """Serve and tell of the replica's own parts."""
+        self.relaying = False
+        """False until the view is known to be current: remote origins are not served before."""
+        self._own = own
+        self._remotes = remotes
+        self._sessions = sessions
+        self._digest: bytes | None = None
+
+    def serve(self, origin: Origin) -> Served | None:
+        """What may be served of an origin: ours once durable, others' committed once relaying."""
+        if origin == self._own.origin:
+            return self._own.served()
+        remote = self._remotes.get(origin)
+        if not self.relaying or remote is None or remote.head is None or remote.record is None:
+            return None
+        return Served(remote.elements.since, remote.head, remote.record)
+
+    def _advert(self, origin: Origin) -> m.Advert | None:
+        """What may be advertised of an origin: what may be served, and what was met in this life.
+
+        The latter also before relaying, so that peers know whom to ask once it begins.
+        """
+        served = self.serve(origin)
+        head = None if served is None else served.head
+        remote = self._remotes.get(origin)
+        if head is None and remote is not None and remote.fresh_at is not None:
+            head = remote.head
+        if head is None:
+            return None
+        return m.Advert(origin, head.version, head.floor, head.root[:ROOT_MARK_SIZE])
+
+    def tell(self, session: Session, *, always: bool = False) -> None:
+        """Tell ``session`` what it was not told yet; first of its own origin, the news for it."""
+        order = sorted(session.untold, key=lambda origin: (origin[0] != session.cluster, origin))
+        adverts = [advert for advert in map(self._advert, order) if advert is not None]
+        session.untold -= {advert.origin for advert in adverts}
+        starts = range(0, len(adverts), _ADVERTS) or [0] * always
+        for start in starts:
+            session.say(m.Heads(tuple(adverts[start : start + _ADVERTS])))
+
+    def spread(self, origin: Origin, *, news: bool = True) -> list[Effect]:
+        """A served head moved: wake whoever wants it; of ``news`` tell the others with the beat."""
+        self._digest = None
+        effects: list[Effect] = []
+        for number, session in self._sessions.items():
+            if session.peer is None:
+                continue
+            if news:
+                session.untold.add(origin)
+            if origin in session.cursors:
+                session.ready[origin] = None
+                effects.append(Wake(number))
+        return effects
+
+    def begin_relaying(self) -> list[Effect]:
+        """The view is current: serve what is known of other origins from now on."""
+        self.relaying = True
+        effects: list[Effect] = []
+        for origin in sorted(self._remotes):
+            effects += self.spread(origin)
+        return effects
+
+    def forget_digest(self) -> None:
+        """What is held changed in another way than by a head that moved."""
+        self._digest = None
+
+    def digest(self) -> bytes:
+        """Hash over all served heads: equal on two replicas exactly when they agree."""
+        if self._digest is None:
+            rows = []
+            heads = [remote.head for remote in self._remotes.values()]
+            for head in [self._own.published_head, *heads]:
+                if head is not None:
+                    state = [*head.version, head.floor, head.count, head.root]
+                    rows.append([*head.origin, *state])
+            self._digest = blake2b(pack(sorted(rows)), digest_size=8).digest()
+        return self._digest
