@@ -11,10 +11,12 @@ from clusters.errors import (
     AddressError,
     ClusterError,
     ClusterUnavailableError,
+    LeaseConflictError,
     ManifestError,
     NamespaceUnavailableError,
     WriteError,
 )
+from clusters.lease import LeaseClaim, LeaseRecord, LeaseStore
 from clusters.model import (
     ChangeOp,
     Endpoint,
@@ -44,6 +46,10 @@ __all__ = [
     "ExportMode",
     "ExportedService",
     "KeySink",
+    "LeaseClaim",
+    "LeaseConflictError",
+    "LeaseRecord",
+    "LeaseStore",
     "LocalService",
     "Manifest",
     "ManifestError",

@@ -72,3 +72,9 @@ class ClusterUnavailableError(ClusterError):
     """The cluster cannot be reached or refuses us for now; the caller backs off."""
 
     code = "cluster_unavailable"
+
+
+class LeaseConflictError(ClusterError):
+    """Somebody else wrote the lease since it was read; nothing was written.  Read it again."""
+
+    code = "lease_conflict"
