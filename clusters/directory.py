@@ -15,6 +15,7 @@ from clusters.base import Clock, ClusterHealth, KeySink, ResourceHealth
 from clusters.catalog import ServiceCatalog, Touched
 from clusters.errors import WriteError
 from clusters.folder import Folder
+from clusters.lease_file import FileLease
 from clusters.model import LocalService, Manifest, ServiceKey, SliceChange
 from clusters.own_files import OwnFiles
 from clusters.settings import ExportMode, NamespaceFilter
@@ -95,6 +96,10 @@ class DirectoryCluster:
         In the source, or where that may not be written to, in the target.
         """
         return await asyncio.to_thread(self._read_uid)
+
+    def lease(self) -> FileLease:
+        """The lease that the agents of this cluster share; it lies beside the uid."""
+        return FileLease(self._folders)
 
     def _read_uid(self) -> str:
         if self._source is None:

@@ -20,7 +20,12 @@ _MOST_BYTES = 100
 
 
 def read_or_make_uid(folders: Sequence[Path]) -> str:
-    """The uid in the first of the folders that has one; else a new one in the first that takes it.
+    """The uid in the first of the folders that has one; see :func:`place_of_uid`."""
+    return place_of_uid(folders)[1]
+
+
+def place_of_uid(folders: Sequence[Path]) -> tuple[Path, str]:
+    """The first of the folders that has a uid; else the first that takes a new one; and the uid.
 
     No folder is made: one that is not mounted yet must not look like an empty one.  Raises
     :class:`~clusters.errors.ClusterUnavailableError` for a spoiled file, and when there is none and
@@ -28,7 +33,7 @@ def read_or_make_uid(folders: Sequence[Path]) -> str:
     """
     for folder in folders:
         if (found := _read(folder / UID_FILE)) is not None:
-            return found
+            return folder, found
     if not os.path.isdir(folders[0]):  # noqa: PTH112 - never raises, whatever is in the way
         message = f"the folder {folders[0]} does not exist"
         raise ClusterUnavailableError(message, cure="create it")
@@ -41,7 +46,7 @@ def read_or_make_uid(folders: Sequence[Path]) -> str:
             troubles.append(f"cannot make {path}: {error.strerror}")
             continue
         if (found := _read(path)) is not None:
-            return found
+            return folder, found
     message = ", ".join(troubles) or f"{folders[0] / UID_FILE} went again at once"
     cure = "make the folder writable for the agent once"
     raise ClusterUnavailableError(message, cure=cure)

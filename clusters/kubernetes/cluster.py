@@ -24,6 +24,7 @@ from clusters.errors import ClusterError, ClusterUnavailableError, ManifestError
 from clusters.kubernetes.back_off import BackOff
 from clusters.kubernetes.client import ApiRefusedError, ApiSession, Connection, WarningLog
 from clusters.kubernetes.connection import ApiConnection
+from clusters.kubernetes.lease import KubernetesLease
 from clusters.kubernetes.list_watch import Listing, ListWatch
 from clusters.kubernetes.objects import (
     ENDPOINT_SLICES,
@@ -122,6 +123,15 @@ class KubernetesCluster:
             clock=clock,
             rng=rng,
             settings=settings,
+        )
+
+    def lease(self, namespace: str, name: str) -> KubernetesLease:
+        """The lease that the agents of this cluster share; usable without :meth:`run`."""
+        return KubernetesLease(
+            partial(self._session, self._settings.lease_seconds),
+            namespace=namespace,
+            name=name,
+            clock=self._clock,
         )
 
     # ---- Cluster -------------------------------------------------------------------------------

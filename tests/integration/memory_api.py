@@ -23,6 +23,7 @@ KINDS = {
     "endpoints": ("Endpoints", "v1"),
     "services": ("Service", "v1"),
     "namespaces": ("Namespace", "v1"),
+    "leases": ("Lease", "coordination.k8s.io/v1"),
     "serviceexports": ("ServiceExport", "multicluster.x-k8s.io/v1beta1"),
 }
 
