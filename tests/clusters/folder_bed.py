@@ -124,7 +124,8 @@ def unprivileged() -> Iterator[None]:
     What Python imports late is imported before, since its own files may be out of reach, too.
     """
     importlib.import_module("concurrent.futures.thread")
-    codecs.lookup("utf-8-sig")
+    for encoding in ("ascii", "utf-8-sig"):
+        codecs.lookup(encoding)
     former = os.geteuid()
     if former == 0:
         os.seteuid(_NOBODY)
