@@ -51,8 +51,8 @@ class KubernetesSettings:
     """For one write to be answered."""
     writes_per_second: float = 50.0
     write_burst: int = 100
-    lease_seconds: float = 5.0
-    """For one call about the lease; two of them fit into the 10 s in which it must be renewed."""
+    lease_seconds: float = 3.0
+    """For one call about the lease; three of them fit into the 10 s between two renewals."""
     conflict_reads: int = 5
     """How often in a row an object is read again after a conflict; later the watch must show it."""
     deaths: int = 3
