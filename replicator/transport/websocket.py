@@ -12,7 +12,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import aiohttp
@@ -90,6 +90,7 @@ class WebSocketLink:
         self.bytes_received = 0
         self._websocket = websocket
         self._transport = transport
+        self._socket = transport.get_extra_info("socket")
         self._max_frame = max_frame
         self._write_seconds = write_seconds
         self._release = release
@@ -110,6 +111,8 @@ class WebSocketLink:
             raise ValueError(message)
         if self._end is not None:
             raise self._end
+        if self._transport.is_closing():
+            raise self._broken("")
         try:
             if self._transport.get_write_buffer_size() + len(frame) <= _LOW_WATER:
                 await self._websocket.send_bytes(frame)
@@ -184,9 +187,9 @@ class WebSocketLink:
                 await self._websocket.close(code=code, message=text)
                 self._transport.close()
         except (TimeoutError, OSError, aiohttp.ClientError):
-            self._transport.abort()
+            self._cut()
         except asyncio.CancelledError:
-            self._transport.abort()
+            self._cut()
             raise
         finally:
             if self._release is not None:
@@ -195,7 +198,15 @@ class WebSocketLink:
     def abort(self, reason: str) -> None:
         """End the link at once, without a word to the peer."""
         self._broken(reason)
-        self._transport.abort()
+        self._cut()
+
+    def _cut(self) -> None:
+        """Abort the transport; on Python 3.11 one of TLS that was closed twice cannot be."""
+        try:
+            self._transport.abort()
+        except AttributeError:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def _deadline(self) -> Iterator[None]:
@@ -204,7 +215,8 @@ class WebSocketLink:
 
         def look(before: int) -> None:
             nonlocal timer
-            now = self._progress()
+            closing = self._transport.is_closing()
+            now = before if closing else self._progress()
             if now == before:
                 self.abort("the peer takes nothing")
             else:

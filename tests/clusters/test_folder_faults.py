@@ -277,6 +277,7 @@ async def test_a_folder_that_may_not_be_listed_is_not_gone(open_root: Path) -> N
     clock = FakeClock()
     with unprivileged():
         async with following(inner, clock) as bed:
+            await bed.until(lambda: clock.sleepers)
             as_owner(open_root, inner, 0o000)
             await look(bed, clock, RESCAN_SECONDS)
             await bed.until(lambda: "let the agent read it" in bed.error)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import aiohttp.web
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -27,6 +28,7 @@ from replicator.transport.dialer import TlsDialer
 from replicator.transport.identity_files import Credentials
 from replicator.transport.reload import LiveTls
 from replicator.transport.server import TlsListener
+from replicator.transport.websocket import Peer, WebSocketLink
 from tests.support.certificates import authority, changed, names, now, pair, uri
 from tests.support.network import DIAL_SECONDS, echo, eventually, identity, live_tls, url_of
 
@@ -662,6 +664,25 @@ async def test_a_peer_that_vanishes_ends_the_link(place: Place) -> None:
                 await place.links[0].send(b"x" * 1000)
                 await asyncio.sleep(0)
     assert caught.value.close_code is None
+
+
+async def test_a_link_whose_transport_was_closed_twice_can_still_be_cut(place: Place) -> None:
+    """Python 3.11 forgets by then how to abort a TLS connection."""
+    host, port = (await place.listen()).address
+    context = client_context(place.unchecked(pair(place.ca, "fjord")))
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    link = WebSocketLink(
+        aiohttp.web.WebSocketResponse(),
+        writer.transport,
+        peer=Peer(identity("mesa"), b""),
+        dialled=True,
+        max_frame=1,
+    )
+    writer.close()
+    writer.close()
+    link.abort("shutting down")
+    async with asyncio.timeout(DIAL_SECONDS):
+        assert await reader.read() == b""
 
 
 async def test_a_link_to_a_peer_that_never_closes_is_over_in_two_seconds(place: Place) -> None:
