@@ -70,6 +70,13 @@ class Head:
         """The same head carrying ``signature``."""
         return replace(self, signature=signature)
 
+    def outdoes(self, other: Head) -> bool:
+        """Which of two states signed for one version stays: the larger root, then floor, count.
+
+        The root alone would not do: a floor that passed no tombstone leaves it as it was.
+        """
+        return (self.root, self.floor, self.count) > (other.root, other.floor, other.count)
+
     def same_state(self, other: Head) -> bool:
         """Whether both state the same content at the same version (re-issues do)."""
         return (self.version, self.floor, self.count, self.root) == (

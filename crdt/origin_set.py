@@ -246,9 +246,11 @@ class OriginSet:
         self._compact()
 
     def _continues(self, staging: Staging, head: Head) -> None:
-        # Two states signed for one version (equivocation): the larger root wins, by snapshot, so
-        # that all replicas end on the same one.
-        outdoes = staging.replaces and head.version == self.version and head.root > self.root()
+        # Two states signed for one version (equivocation): the larger (root, floor, count) wins,
+        # by snapshot, so that all replicas end on the same one (``Head.outdoes``).
+        mine = (self.root(), self.floor, len(self))
+        larger = (head.root, head.floor, head.count) > mine
+        outdoes = staging.replaces and head.version == self.version and larger
         if head.version <= self.version and not outdoes:
             message = f"head {head.version} is not after the committed {self.version}"
             raise StaleError(message)

@@ -1,9 +1,13 @@
 """Heads that contradict what we hold: our own origin ahead of us, or two states at one version.
 
+Two writers of one origin (a copied disk, say) may end on the same version with different states;
+so the owner asks not only when it is behind, but also when a peer shows another state of a version
+it stands at itself.  Its higher epoch then ends the matter: else the peers might keep the other's.
+
 An advert proves nothing, anybody can write one.  So the signed head behind it is asked for (an
 *enquiry*: a Want from that very version, answered by a transfer without entries), and only what
-verifies has an effect: a higher epoch of our own (rules C10, C12), or the larger root by snapshot,
-so that all replicas of an equivocating origin end on the same state.
+verifies has an effect: a higher epoch of our own (rules C10, C12), or the larger state by snapshot
+(:meth:`crdt.Head.outdoes`), so that all replicas of an equivocating origin end on the same state.
 """
 
 from __future__ import annotations
@@ -20,6 +24,11 @@ from replicator.signing import Verifier
 from replicator.subscriptions import Subscriptions
 
 
+def _differs(advert: m.Advert, head: Head) -> bool:
+    """Whether an advert of a head's version tells of another state."""
+    return (advert.mark, advert.floor) != (head.root[:ROOT_MARK_SIZE], head.floor)
+
+
 class Conflicts:
     """Notices, asks and decides; the state is the replica's."""
 
@@ -31,14 +40,26 @@ class Conflicts:
         self._remotes = remotes
         self._subscriptions = subscriptions
 
+    def _holds(self, version: Version) -> Head | None:
+        """Our own head at ``version``: the last one, or the one before while that is sealed."""
+        heads = (self._own.head, self._own.published_head)
+        return next((head for head in heads if head is not None and head.version == version), None)
+
     def _lacks(self, version: Version) -> bool:
         """Whether a head of our own origin at ``version`` is one we should hold and do not."""
         return version > self._own.elements.version and version.epoch >= self._own.epoch
 
+    def _claims(self, advert: m.Advert) -> bool:
+        """Whether ``advert`` tells of a state of our own origin that we should hold and do not."""
+        head = self._holds(advert.version)
+        if head is None:
+            return self._lacks(advert.version)
+        return head.epoch >= self._own.epoch and _differs(advert, head)
+
     def advertised(self, session: Session, advert: m.Advert) -> list[Effect]:
         """Enquire if ``advert`` contradicts what is held."""
         if advert.origin == self._own.origin:
-            doubtful = self._lacks(advert.version)
+            doubtful = self._claims(advert)
         else:
             remote = self._remotes[advert.origin]
             head = remote.head
@@ -46,7 +67,7 @@ class Conflicts:
                 head is not None
                 and remote.source != session.number
                 and advert.version == head.version
-                and advert.mark != head.root[:ROOT_MARK_SIZE]
+                and _differs(advert, head)
             )
         if not doubtful:
             return []
@@ -78,7 +99,12 @@ class Conflicts:
         return effects
 
     def _met_own(self, head: Head, fields: dict[str, object]) -> list[Effect]:
-        if not self._lacks(head.version):
+        held = self._holds(head.version)
+        if held is None:
+            lacking = self._lacks(head.version)
+        else:
+            lacking = held.epoch >= self._own.epoch and not held.same_state(head)
+        if not lacking:
             return []
         self._own.open_epoch(head.epoch)
         return [Notice("own_origin_ahead", fields | {"epoch": self._own.epoch}, serious=True)]
@@ -92,7 +118,7 @@ class Conflicts:
             return []
         evidence = {"held": encode_head(held).hex(), "met": encode_head(head).hex()}
         notice = Notice("equivocation", fields | evidence, serious=True)
-        if head.root <= held.root:
+        if not head.outdoes(held):
             return [notice]
         remote.distrust = True
         return [notice, *self._subscriptions.take_from(remote, session.number, now)]

@@ -2,11 +2,19 @@
 
 What is too far ahead is decided by :mod:`replicator.skew`; here the origin is no longer asked
 for, every session is told, and what a peer says of itself is passed on by one relay and no
-further.  Our own origin is stated anew in a higher epoch when most connected peers hold it back
-and our wall clock is far behind our stamps, which it only is after it was ahead.  Until then
-changes are journaled as ever.
+further.  Our own origin is stated anew in a higher epoch when our wall clock is far behind our
+stamps and most connected peers' clocks are so too: then our clock was ahead and is right again.
+Until then changes are journaled as ever.
 
-A complaint is not signed: all that a false one can do is wait for our own clock to agree with it.
+Why clocks decide and complaints do not: who holds us back depends on what else it knows (a peer
+that met us first took our head from the future, one whose own clock was wrong took everything), and
+complaints reach two steps only.  So "most of the peers hold us back" may never come true while one
+peer waits for hours.  Clocks are the same for all: once they are right, every owner whose stamps
+are ahead finds so at once, without a word.  That errs on the cheap side, too: stamps of different
+origins are never compared, so stating anew costs a snapshot and cannot lose a change, and it needs
+a step of our clock by more than an hour each time.
+
+A complaint is not signed: it is shown to people, and moves nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +25,7 @@ from replicator.effects import Effect, Notice, Wake
 from replicator.own_origin import OwnOrigin
 from replicator.remote_origin import RemoteOrigin
 from replicator.session import Session
-from replicator.skew import LIMIT_NS, Complaints, Skews, ahead_ns
+from replicator.skew import LIMIT_NS, Complaints, Skews, ahead_ns, most_find_ahead
 from replicator.subscriptions import Subscriptions
 
 
@@ -142,7 +150,7 @@ class Quarantine:
     def review(self, now: float, wall_ns: int) -> list[Effect]:
         """Release whom time or our own clock has put right; state our own origin anew if due."""
         self._skews.keep(self._remotes)
-        effects = self._review_own(wall_ns)
+        effects = self._review_own(now, wall_ns)
         held = self._skews.held_back(wall_ns)
         for origin, remote in self._remotes.items():
             if remote.held_back and origin not in held:
@@ -150,15 +158,19 @@ class Quarantine:
                 effects += [*self._say(remote, 0), *self._subscriptions.assign(remote, now)]
         return effects
 
-    def _review_own(self, wall_ns: int) -> list[Effect]:
+    def _clocks(self, now: float) -> list[int | None]:
+        """The wall clock of each connected cluster as far as it is known."""
+        peers = [session for session in self._sessions.values() if session.peer is not None]
+        return list({peer.cluster: peer.peer_wall_ns(now) for peer in peers}.values())
+
+    def _review_own(self, now: float, wall_ns: int) -> list[Effect]:
         effects: list[Effect] = []
         wrong = self._skews.own_clock_is_wrong(wall_ns)
         if wrong and not self.blames_itself:
             effects.append(Notice("own_clock_suspect", {}, serious=True))
         self.blames_itself = wrong
         ahead = self._own.ahead_ns(wall_ns)
-        peers = [s.cluster for s in self._sessions.values() if s.peer is not None]
-        if ahead > LIMIT_NS and self.complaints.by_most(self._own.origin, peers):
+        if ahead > LIMIT_NS and most_find_ahead(wall_ns + ahead, self._clocks(now)):
             self._own.state_anew(wall_ns)
             fields: dict[str, object] = {
                 "ahead_seconds": ahead // 10**9,

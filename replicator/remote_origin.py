@@ -55,7 +55,7 @@ class Outcome(Enum):
     EQUIVOCATION = "equivocation"
     """A second, different state was signed for the committed version; the view stays.
 
-    The larger root wins, by snapshot: then ``distrust`` is set.
+    The larger (root, floor, count) wins, by snapshot: then ``distrust`` is set.
     """
 
 
@@ -125,7 +125,7 @@ class RemoteOrigin:
         """
         head, known = chunk.head, self.head
         if head is not None and known is not None and head.version == known.version:
-            outdoes = chunk.snapshot and head.root > known.root
+            outdoes = chunk.snapshot and head.outdoes(known)
             if not outdoes:
                 self.staging = None
                 return Taken(self._renew(head, known, verifier, offered))
@@ -183,7 +183,7 @@ class RemoteOrigin:
             return Outcome.IGNORED
         record = self._verified_by(head, verifier, offered)
         if not same:
-            self.distrust = self.distrust or head.root > known.root
+            self.distrust = self.distrust or head.outdoes(known)
             return Outcome.EQUIVOCATION
         self.head, self.record = head, record
         return Outcome.RENEWED

@@ -145,6 +145,15 @@ class Session:
             return m.Beat(wall_ns, 0, 0, digest)
         return m.Beat(wall_ns, last.sent_at, self._last_beat_received, digest)
 
+    def peer_wall_ns(self, now: float) -> int | None:
+        """The peer's wall clock, by its last beat; None before it.
+
+        Off by the way of that beat, and by nothing that happens to our own wall clock.
+        """
+        if self._last_beat is None or self.beat_heard_at is None:
+            return None
+        return self._last_beat.sent_at + round((now - self.beat_heard_at) * 1e9)
+
     @property
     def rtt_ns(self) -> int:
         """Best recent round trip in nanoseconds; 0 before the first exchange."""

@@ -6,7 +6,10 @@ stamp from the future.  A replica for which more than half of its origins are ah
 clock and holds nobody back.  No stamp ever moves a clock.
 
 The owner learns it from notices (who says so, and by how much), which are relayed.  It opens a new
-epoch with sane stamps when most of the peers it is connected to say so and its own clock is back.
+epoch with sane stamps when its own clock is back and most of the peers it is connected to find its
+stamps ahead of theirs.  What they find is reckoned from the clocks in their beats, not from who
+holds it back: a peer that knew no other origin took the head from the future, one that finds most
+origins ahead takes all, and neither ever complains, though the others wait.
 Pure; readings are wall-clock nanoseconds.
 """
 
@@ -26,6 +29,12 @@ LIMIT_NS = 3600 * 10**9
 def ahead_ns(stamp: int, wall_ns: int) -> int:
     """How far ``stamp`` is in the future of ``wall_ns``; 0 when it is not."""
     return max(0, stamp - wall_ns)
+
+
+def most_find_ahead(stamp: int, clocks: Collection[int | None]) -> bool:
+    """Whether most of these wall ``clocks`` (None: not known) find ``stamp`` too far ahead."""
+    finding = sum(clock is not None and ahead_ns(stamp, clock) > LIMIT_NS for clock in clocks)
+    return 2 * finding > len(clocks)
 
 
 class Skews:
@@ -85,8 +94,3 @@ class Complaints:
     def about(self, origin: Origin) -> dict[str, int]:
         """Author to offset."""
         return {author: ns for (about, author), ns in self.offsets.items() if about == origin}
-
-    def by_most(self, origin: Origin, connected: Collection[str]) -> bool:
-        """Whether most of the ``connected`` clusters hold ``origin`` back."""
-        saying = self.about(origin).keys() & set(connected)
-        return 2 * len(saying) > len(set(connected))

@@ -316,8 +316,8 @@ COMMITS = [
     ),
     Mutant(
         *("of two signed states the smaller root wins", "equivocation", _SET),
-        "and head.root > self.root()",
-        "and head.root < self.root()",
+        "larger = (head.root, head.floor, head.count) > mine",
+        "larger = (head.root, head.floor, head.count) < mine",
         origin_set("test_of_two_states_signed_for_one_version_all_replicas_end_on_the_larger_root"),
     ),
     Mutant(

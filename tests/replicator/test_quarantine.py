@@ -175,6 +175,47 @@ def test_complaints_reach_an_owner_through_relays() -> None:
     assert world["delta"].replica.quarantine.complaints.about(FJORD).keys() == {"mesa"}
 
 
+def test_a_peer_that_knew_nobody_else_takes_the_future_and_all_get_over_it() -> None:
+    # mesa hears tundra first, knows no other origin and blames itself; only fjord holds back.
+    world = World("delta", "fjord", "mesa", "tundra")
+    world["delta"].publish("10.20.4.1")
+    world.connect("delta", "fjord")
+    fjord, mesa, tundra = world["fjord"], world["mesa"], world["tundra"]
+    tundra.skew_ns = 2 * HOUR
+    tundra.publish("10.20.1.2")
+    world.connect("tundra", "mesa")
+    world.run(3.0)
+    mesa.publish("10.20.2.1")
+    fjord.publish("10.20.3.1")
+    world.connect("mesa", "fjord")
+    world.connect("fjord", "tundra")
+    world.run(5.0)
+    assert mesa.sees("tundra") == ["10.20.1.2"]
+    assert fjord.sees("tundra") == []
+    assert tundra.replica.quarantine.complaints.about(Origin("tundra")).keys() == {"fjord"}
+    tundra.skew_ns = 0
+    world.run(1.0)
+    assert tundra.replica.own.epoch == 2
+    tundra.publish()
+    world.run(4.0)
+    assert fjord.sees("tundra") == ["10.20.1.2"]
+    assert len(world.digests()) == 1
+
+
+def test_a_clock_set_back_while_all_others_go_on_opens_nothing() -> None:
+    world = meshed(*NAMES)
+    fjord = world["fjord"]
+    fjord.skew_ns = -2 * HOUR
+    fjord.publish("10.20.1.2")
+    world.run(10.0)
+    assert fjord.replica.own.epoch == 1
+    assert world["mesa"].sees("fjord") == ["10.20.1.2"]
+    for name in NAMES[1:]:
+        world["fjord"].replica.quarantine.complaints.say(FJORD, name, 2 * HOUR)
+    world.run(1.0)
+    assert fjord.replica.own.epoch == 1  # words move nothing
+
+
 @pytest.mark.parametrize("origin", ["nobody", "fjord"])
 def test_complaints_of_and_about_strangers_are_nothing(origin: str) -> None:
     world = meshed("fjord", "mesa")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -123,6 +124,53 @@ def test_a_peer_that_holds_nothing_of_ours_has_answered_with_its_first_heads() -
     assert session.answered
 
 
+@pytest.mark.parametrize("which", ["root", "floor"])
+def test_another_state_of_our_very_version_opens_a_higher_epoch(which: str) -> None:
+    world, puppet = alone()
+    node, author = world["fjord"], former(world)
+    node.publish("10.20.1.9" if which == "root" else "10.20.1.4")
+    own = node.replica.own
+    assert own.head is not None
+    theirs = author.head
+    if which == "floor":
+        theirs = author.signed(replace(own.head, floor=own.head.stamp, key_id=author.head.key_id))
+    assert theirs.version == own.head.version
+    advert = m.Advert(FJORD, theirs.version, theirs.floor, theirs.root[:8])
+    puppet.heard()
+    puppet.say(m.Heads((advert,)))
+    assert puppet.heard() == [m.Want(FJORD, theirs.version)]
+    answer = m.Transfer(FJORD, 1, False, theirs.stamp, theirs.stamp, (), theirs)  # noqa: FBT003
+    puppet.say(author.record, answer)
+    assert own.epoch == 2
+    assert node.events() == ["own_origin_ahead"]
+    # What is met again before the epoch is in effect opens no other.
+    puppet.say(m.Heads((advert,)), answer)
+    assert own.epoch == 2
+
+
+def test_our_own_state_shown_to_us_is_nothing_also_while_the_next_is_sealed() -> None:
+    world, puppet = alone()
+    node = world["fjord"]
+    node.publish("10.20.1.4")
+    own = node.replica.own
+    assert own.head is not None
+    former_head = own.head
+    node.say("10.20.1.5")
+    sealed = own.seal(node.wall_ns).head
+    puppet.heard()
+    for head in (former_head, sealed):
+        puppet.say(m.Heads((m.Advert(FJORD, head.version, head.floor, head.root[:8]),)))
+    assert puppet.heard() == []
+    puppet.say(m.Heads((m.Advert(FJORD, former_head.version, 0, b"\xff" * 8),)))
+    assert puppet.heard() == [m.Want(FJORD, former_head.version)]
+    # The answer turns out to be our own state: nothing to open an epoch for.
+    span = (former_head.stamp, former_head.stamp)
+    answer = m.Transfer(FJORD, 1, False, *span, (), former_head)  # noqa: FBT003
+    assert own.record is not None
+    puppet.say(own.record, answer)
+    assert own.epoch == 1
+
+
 # ---- equivocation -------------------------------------------------------------------------------
 
 
@@ -222,3 +270,62 @@ def test_c38_replicas_that_took_different_states_of_one_version_end_on_the_same(
     for node in world.nodes.values():
         assert node.remote("tundra").head == authors[1].head
     assert any("equivocation" in node.events() for node in world.nodes.values())
+
+
+def two_floors(world: World) -> tuple[Author, Author]:
+    """An origin twice at one version with one root, and two floors; the smaller floor first."""
+    authors = Author(world, "tundra"), Author(world, "tundra")
+    for author in authors:
+        author.publish("10.60.1.4")
+    own = authors[1].own
+    assert own.head is not None
+    own.head = authors[1].signed(replace(own.head, floor=own.head.stamp - 1))
+    assert authors[0].head.root == authors[1].head.root
+    return authors
+
+
+def test_one_root_with_two_floors_is_two_states() -> None:
+    world = World("fjord")
+    smaller, larger = two_floors(world)
+    _, second = two_relays(smaller, world)
+    second.say(m.Heads((larger.advert,)))
+    assert second.heard() == [m.Want(TUNDRA, larger.head.version)]
+    second.say(larger.record, head_only(larger))
+    assert world["fjord"].events() == ["equivocation"]
+    second.say(larger.transfer())
+    assert world["fjord"].remote("tundra").head == larger.head
+    assert world["fjord"].remote("tundra").elements.floor == larger.head.floor
+
+
+def test_a_larger_count_that_nothing_adds_up_to_is_never_taken() -> None:
+    world = World("fjord")
+    author, _ = two_floors(world)
+    _, second = two_relays(author, world)
+    held = author.head
+    bloated = author.signed(replace(held, count=held.count + 1))
+    fields = (TUNDRA, held.epoch, False, held.stamp, held.stamp, ())
+    second.say(m.Heads((m.Advert(TUNDRA, held.version, held.floor, b"\xff" * 8),)))
+    second.say(author.record, m.Transfer(*fields, bloated))
+    assert world["fjord"].events() == ["equivocation"]
+    entries = tuple(author.own.elements.since(0, 1 << 30).entries)
+    second.say(m.Transfer(TUNDRA, held.epoch, True, 0, held.stamp, entries, bloated))  # noqa: FBT003
+    assert world["fjord"].events() == ["equivocation", "mismatch"]
+    assert world["fjord"].remote("tundra").head == held
+
+
+@pytest.mark.parametrize("order", list(permutations([0, 1, 0])))
+def test_replicas_that_took_two_floors_of_one_root_end_on_the_same(order: tuple[int, ...]) -> None:
+    world = World("a", "b", "c")
+    authors = two_floors(world)
+    for node, which in zip(world.nodes.values(), order, strict=True):
+        node.publish()
+        puppet = Puppet(node, "tundra")
+        puppet.hello()
+        puppet.serve(authors[which])
+        puppet.gone()
+    assert len(world.digests()) > 1
+    world.mesh()
+    world.run(10.0)
+    assert len(world.digests()) == 1
+    for node in world.nodes.values():
+        assert node.remote("tundra").head == authors[1].head

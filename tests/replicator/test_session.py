@@ -157,3 +157,11 @@ def test_c45_a_step_of_the_wall_clock_moves_no_wait(step_seconds: int) -> None:
     link.beat(b"d", 102.0, wall)
     assert link.beat_due == 102.0 + BEAT_BUSY_SECONDS
     assert link.overdue(104.0) is None
+
+
+def test_the_peers_wall_clock_is_known_from_its_beats_whatever_ours_does() -> None:
+    link = session()
+    assert link.peer_wall_ns(100.0) is None
+    link.heard_beat(m.Beat(50 * SECOND, 0, 0, b"d"), 101.0, 7 * SECOND)
+    assert link.peer_wall_ns(101.0) == 50 * SECOND
+    assert link.peer_wall_ns(103.5) == 52.5 * SECOND

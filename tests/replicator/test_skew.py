@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdt import Origin
-from replicator.skew import LIMIT_NS, Complaints, Skews, ahead_ns
+from replicator.skew import LIMIT_NS, Complaints, Skews, ahead_ns, most_find_ahead
 
 FJORD, MESA, TUNDRA = Origin("fjord"), Origin("mesa"), Origin("tundra")
 WALL = 1_764_655_200_000_000_000
@@ -83,11 +83,10 @@ def test_complaints_are_news_once_until_they_change_or_end() -> None:
 
 
 def test_most_of_the_connected_peers_must_agree() -> None:
-    complaints = Complaints()
-    complaints.say(FJORD, "mesa", HOUR)
-    complaints.say(FJORD, "gone", HOUR)
-    assert complaints.by_most(FJORD, ["mesa"])
-    assert not complaints.by_most(FJORD, ["mesa", "tundra"])
-    assert not complaints.by_most(FJORD, [])
-    complaints.say(FJORD, "tundra", HOUR)
-    assert complaints.by_most(FJORD, ["mesa", "tundra", "delta"])
+    ahead, level = WALL - 2 * HOUR, WALL
+    assert most_find_ahead(WALL, [ahead])
+    assert most_find_ahead(WALL, [ahead, ahead, level])
+    assert not most_find_ahead(WALL, [ahead, level])
+    assert not most_find_ahead(WALL, [ahead, None])
+    assert not most_find_ahead(WALL, [WALL - LIMIT_NS])
+    assert not most_find_ahead(WALL, [])

@@ -17,6 +17,11 @@ State = dict[bytes, tuple[int, int, bytes]]
 EPOCH, BASE, STAMP, FLOOR, COUNT, ROOT, ISSUED, SIGNATURE = 2, 3, 4, 5, 6, 7, 8, 11
 
 
+def state_of(head: list[Any]) -> tuple[bytes, int, int]:
+    """By what two heads of one version are compared: root, floor, count."""
+    return (bytes(head[ROOT]), head[FLOOR], head[COUNT])
+
+
 def root_of(state: State) -> bytes:
     """The root of a state."""
     return root(record(element, *stored) for element, stored in state.items())
@@ -41,7 +46,7 @@ class Receiver:
         assert name == "Transfer"
         _, _, epoch, snapshot, start, to, entries, head = fields
         committed, known = self.head, head is not None and self.at(head) == self.version
-        if known and committed and not (snapshot and head[ROOT] > committed[ROOT]):
+        if known and committed and not (snapshot and state_of(head) > state_of(committed)):
             self.staged = None
             return self.renew(head)
         if not snapshot and (epoch, to) <= self.version:
@@ -62,6 +67,11 @@ class Receiver:
     def at(head: list[Any]) -> tuple[int, int]:
         """The version of a head."""
         return (head[EPOCH], head[STAMP])
+
+    def own_state(self) -> tuple[bytes, int, int]:
+        """What is committed, as :func:`state_of` has it."""
+        floor = 0 if self.head is None else self.head[FLOOR]
+        return (root_of(self.state), floor, len(self.state))
 
     def genuine(self, head: list[Any]) -> bool:
         """Whether the origin signed this head."""
@@ -87,7 +97,7 @@ class Receiver:
         if not self.genuine(head):
             return "bad_signature"
         version, (epoch, snapshot) = self.at(head), self.mode
-        outdone = snapshot and version == self.version and head[ROOT] > root_of(self.state)
+        outdone = snapshot and version == self.version and state_of(head) > self.own_state()
         if version <= self.version and not outdone:
             return "ignored"
         if epoch != head[EPOCH] or self.position < head[STAMP]:
