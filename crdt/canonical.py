@@ -11,15 +11,21 @@ Source: MessagePack specification (github.com/msgpack/msgpack/blob/master/spec.m
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from crdt.errors import CanonicalError
 
 _MAX_DEPTH = 32
 
 
+_WIDE = struct.Struct(">BQ").pack
+_MOST_32, _MOST_64 = (1 << 32) - 1, (1 << 64) - 1
+
+
 def pack_int(value: int) -> bytes:
     """The shortest MessagePack integer; raises :class:`CanonicalError` outside 64 bits."""
+    if _MOST_32 < value <= _MOST_64:  # stamps: the most frequent integers
+        return _WIDE(0xCF, value)
     if -0x20 <= value < 0x80:  # noqa: PLR2004 - one byte of two's complement is the whole form
         return bytes((value & 0xFF,))
     bits = value.bit_length() if value >= 0 else (~value).bit_length() + 1
@@ -31,9 +37,9 @@ def pack_int(value: int) -> bytes:
     raise CanonicalError(message)
 
 
-def _head(size: int, fix: tuple[int, int] | None, tags: tuple[int | None, int, int]) -> bytes:
-    if fix is not None and size < fix[1]:
-        return bytes((fix[0] | size,))
+def _head(size: int, short: list[bytes], tags: tuple[int | None, int, int]) -> bytes:
+    if size < len(short):
+        return short[size]
     for tag, width in zip(tags, (1, 2, 4), strict=True):
         if tag is not None and size < 1 << (8 * width):
             return bytes((tag,)) + size.to_bytes(width, "big")
@@ -43,12 +49,15 @@ def _head(size: int, fix: tuple[int, int] | None, tags: tuple[int | None, int, i
 
 def _pack_map(value: Mapping[object, object], depth: int) -> bytes:
     items = sorted((_pack(key, depth), _pack(item, depth)) for key, item in value.items())
-    return _head(len(items), (0x80, 16), (None, 0xDE, 0xDF)) + b"".join(k + v for k, v in items)
+    return _head(len(items), _SHORT_MAPS, _MAPS) + b"".join(k + v for k, v in items)
 
 
 def _pack_list(value: list[object] | tuple[object, ...], depth: int) -> bytes:
-    body = b"".join(_pack(item, depth) for item in value)
-    return _head(len(value), (0x90, 16), (None, 0xDC, 0xDD)) + body
+    scalar_of, parts = _SCALARS.get, [_head(len(value), _SHORT_LISTS, _LISTS)]
+    for item in value:
+        scalar = scalar_of(type(item))
+        parts.append(_pack(item, depth) if scalar is None else scalar(item))
+    return b"".join(parts)
 
 
 def _pack_text(value: str) -> bytes:
@@ -57,7 +66,19 @@ def _pack_text(value: str) -> bytes:
     except UnicodeEncodeError as error:
         message = "text holds a lone surrogate, which UTF-8 cannot carry"
         raise CanonicalError(message) from error
-    return _head(len(body), (0xA0, 32), (0xD9, 0xDA, 0xDB)) + body
+    return _head(len(body), _SHORT_TEXTS, _TEXTS) + body
+
+
+def _pack_bytes(value: bytes) -> bytes:
+    return _head(len(value), _SHORT_BYTES, _BYTES) + value
+
+
+_MAPS, _LISTS = (None, 0xDE, 0xDF), (None, 0xDC, 0xDD)
+_TEXTS, _BYTES = (0xD9, 0xDA, 0xDB), (0xC4, 0xC5, 0xC6)
+_SHORT_MAPS = [bytes((0x80 | size,)) for size in range(16)]
+_SHORT_LISTS = [bytes((0x90 | size,)) for size in range(16)]
+_SHORT_TEXTS = [bytes((0xA0 | size,)) for size in range(32)]
+_SHORT_BYTES = [bytes((_BYTES[0], size)) for size in range(256)]
 
 
 _SCALARS: dict[type, Callable[..., bytes]] = {
@@ -65,7 +86,7 @@ _SCALARS: dict[type, Callable[..., bytes]] = {
     bool: lambda value: b"\xc3" if value else b"\xc2",
     int: pack_int,
     float: lambda value: b"\xcb" + struct.pack(">d", value),
-    bytes: lambda value: _head(len(value), None, (0xC4, 0xC5, 0xC6)) + value,
+    bytes: _pack_bytes,
     str: _pack_text,
 }
 
@@ -83,6 +104,11 @@ def _pack(value: object, depth: int) -> bytes:
         return _pack_list(value, depth - 1)
     message = f"{type(value).__name__} has no canonical form"
     raise CanonicalError(message)
+
+
+def pack_items(items: Sequence[bytes]) -> bytes:
+    """Canonical bytes of the list of values whose canonical bytes are ``items``."""
+    return _head(len(items), _SHORT_LISTS, _LISTS) + b"".join(items)
 
 
 def pack(value: object) -> bytes:

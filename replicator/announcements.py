@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from crdt import Origin, pack
+from crdt import Head, Origin, pack
+from crdt.canonical import pack_items
 from replicator import messages as m
 from replicator.codec import ROOT_MARK_SIZE
 from replicator.effects import Effect, Wake
@@ -40,6 +41,8 @@ class Announcements:
         self._remotes = remotes
         self._sessions = sessions
         self._digest: bytes | None = None
+        self._rows: dict[Origin, tuple[Head, bytes]] = {}
+        """What the digest was made of last."""
 
     def serve(self, origin: Origin) -> Served | None:
         """What may be served of an origin: ours once durable, others' committed once relaying."""
@@ -102,11 +105,21 @@ class Announcements:
     def digest(self) -> bytes:
         """Hash over all served heads: equal on two replicas exactly when they agree."""
         if self._digest is None:
-            rows = []
             heads = [remote.head for remote in self._remotes.values()]
-            for head in [self._own.published_head, *heads]:
-                if head is not None:
-                    state = [*head.version, head.floor, head.count, head.root]
-                    rows.append([*head.origin, *state])
-            self._digest = blake2b(pack(sorted(rows)), digest_size=8).digest()
+            rows = [
+                (head.origin, head, self._row(head))
+                for head in [self._own.published_head, *heads]
+                if head is not None
+            ]
+            self._rows = {origin: (head, row) for origin, head, row in rows}
+            in_order = [self._rows[origin][1] for origin in sorted(self._rows)]
+            self._digest = blake2b(pack_items(in_order), digest_size=8).digest()
         return self._digest
+
+    def _row(self, head: Head) -> bytes:
+        """Canonical bytes of what the digest says of one head; packed once a head."""
+        known = self._rows.get(head.origin)
+        if known is not None and known[0] is head:
+            return known[1]
+        state = [*head.version, head.floor, head.count, head.root]
+        return pack([*head.origin, *state])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgpack
@@ -29,6 +30,7 @@ _MAX_PORT = 65535
 _MAX_DEPTH = 16
 _INT63 = 2**63 - 1
 _NESTED = (list, dict)
+_REMEMBERED, _REMEMBERED_BYTES = 8192, 1024
 
 
 class _Wrong(Exception):  # noqa: N818 - never leaves this module
@@ -197,13 +199,40 @@ def _too_deep(value: object) -> bool:
     return True
 
 
-def _check_schema(kind: Kind | None, key: list[Any], op: int, content: object) -> None:
-    if op and content is not None:
-        raise _Wrong
-    if kind is not None:
-        kind.check_key(key)
-        if not op:
-            kind.check_value(content)
+def _follows(check: Callable[[Any], None], value: object) -> bool:
+    try:
+        check(value)
+    except (_Wrong, ValueError):
+        return False
+    return True
+
+
+def _key(cluster: str, element: bytes) -> tuple[int, bool]:
+    """Kind of an element that ``cluster`` may state, and whether the key follows its schema."""
+    key = _canonical(element, "an element")
+    if not isinstance(key, list) or len(key) < 2 or type(key[0]) is not int:  # noqa: PLR2004
+        message = "an element is not a list of kind, cluster and key"
+        raise ProtocolError(message, code="bad_entry")
+    if key[1] != cluster:
+        message = f"an entry of {cluster} has the key of another cluster"
+        raise ProtocolError(message, code="not_owner")
+    kind = KINDS.get(key[0])
+    return key[0], kind is None or _follows(kind.check_key, key[2:])
+
+
+def _value_follows(number: int, op: int, value: bytes) -> bool:
+    """Whether a value follows the schema of kind ``number``."""
+    content = _canonical(value, "a value")
+    if op:
+        return content is None
+    kind = KINDS.get(number)
+    return kind is None or _follows(kind.check_value, content)
+
+
+# What changes now often changed a moment ago, and most values are alike: what was found right
+# is remembered.  Larger ones are not, so that nobody can make this grow.
+_known_key = lru_cache(maxsize=_REMEMBERED)(_key)
+_value_known_to_follow = lru_cache(maxsize=_REMEMBERED)(_value_follows)
 
 
 def check_entry(cluster: str, element: bytes, op: int, value: bytes) -> None:
@@ -215,18 +244,11 @@ def check_entry(cluster: str, element: bytes, op: int, value: bytes) -> None:
     if len(element) + len(value) > MAX_ENTRY_BYTES:
         message = f"an entry of {len(element) + len(value)} bytes exceeds {MAX_ENTRY_BYTES}"
         raise ProtocolError(message, code="too_large")
-    key = _canonical(element, "an element")
-    if not isinstance(key, list) or len(key) < 2 or type(key[0]) is not int:  # noqa: PLR2004
-        message = "an element is not a list of kind, cluster and key"
-        raise ProtocolError(message, code="bad_entry")
-    if key[1] != cluster:
-        message = f"an entry of {cluster} has the key of another cluster"
-        raise ProtocolError(message, code="not_owner")
-    content = _canonical(value, "a value")
-    kind = KINDS.get(key[0])
-    try:
-        _check_schema(kind, key[2:], op, content)
-    except (_Wrong, ValueError) as error:
-        name = str(key[0]) if kind is None else kind.name
+    small = len(element) + len(value) <= _REMEMBERED_BYTES
+    number, right = (_known_key if small else _key)(cluster, element)
+    follows = (_value_known_to_follow if small else _value_follows)(number, op, value)
+    if not (right and follows):
+        kind = KINDS.get(number)
+        name = str(number) if kind is None else kind.name
         message = f"an entry of kind {name} does not follow its schema"
-        raise ProtocolError(message, code="bad_entry") from error
+        raise ProtocolError(message, code="bad_entry")

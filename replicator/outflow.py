@@ -56,7 +56,7 @@ class Outflow:
         here: whoever changes that marks it ready again.
         """
         frames = session.take_outbox()
-        if session.closing:
+        if session.closing or not session.ready:
             return frames
         budget = PULL_BYTES - sum(map(len, frames))
         bulk: list[tuple[Origin, Cursor, Served]] = []

@@ -7,6 +7,7 @@ not be visible (addresses of kubernetes.md E8) is decided here, when read, never
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
@@ -19,6 +20,9 @@ from crdt import pack
 from replicator.kinds import CLUSTER, ENDPOINT, EXPORT, unpack
 
 _READY, _SERVING, _TERMINATING = 1, 2, 4
+_OF_A_SERVICE = frozenset((ENDPOINT, EXPORT))
+_PLACES = 4096
+"""Elements whose place is remembered."""
 
 
 class ClusterInfo(NamedTuple):
@@ -107,15 +111,25 @@ def cluster_element(cluster: str, info: ClusterInfo) -> tuple[bytes, bytes]:
     return pack([CLUSTER, cluster]), pack(list(info))
 
 
+@lru_cache(maxsize=_PLACES)
+def place_of(element: bytes) -> tuple[int, ServiceKey | None]:
+    """Kind number of an element, and its service if it is an endpoint or export.
+
+    Elements come back: what changes now often changed a moment ago.
+    """
+    fields = unpack(element)
+    kind = int(fields[0])
+    return kind, ServiceKey(fields[2], fields[3]) if kind in _OF_A_SERVICE else None
+
+
 def kind_of(element: bytes) -> int:
     """Kind number of an element."""
-    return int(unpack(element)[0])
+    return place_of(element)[0]
 
 
 def service_of(element: bytes) -> ServiceKey | None:
     """The service an endpoint or export element belongs to; None for other kinds."""
-    fields = unpack(element)
-    return ServiceKey(fields[2], fields[3]) if fields[0] in {ENDPOINT, EXPORT} else None
+    return place_of(element)[1]
 
 
 def _ports(field: list[list[Any]] | None) -> PortSet:

@@ -48,6 +48,9 @@ _NORMAL = 1000
 class Replica:
     """All state of one agent's replication."""
 
+    read = staticmethod(decode)
+    """Makes messages of frames; a simulation reads a frame that goes to many only once."""
+
     def __init__(
         self, me: Self, own: OwnOrigin, verifier: Verifier, remotes: list[RemoteOrigin]
     ) -> None:
@@ -130,7 +133,7 @@ class Replica:
             return []
         session.heard_at = now
         try:
-            return self._handle(session, decode(frame, self.me.frame_limit), now, wall_ns)
+            return self._handle(session, self.read(frame, self.me.frame_limit), now, wall_ns)
         except ProtocolError as error:
             return self._reject(session, error, now)
 
@@ -407,7 +410,7 @@ class Replica:
         if due and self.own.head is not None and not self.own.sealing:
             self._reissue_at = now + REISSUE_SECONDS
             effects += self.reissue_now(wall_ns)
-        for number, session in sorted(self.sessions.items()):
+        for number, session in list(self.sessions.items()):
             reason = None if session.closing else session.overdue(now)
             if reason is not None:
                 effects += self._close(session, _NORMAL, reason, now)

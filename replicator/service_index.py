@@ -58,7 +58,7 @@ class ServiceIndex:
             self.cells[membership.subject_of(element)] = membership.cell_of(value)
 
     def _insert(self, element: bytes) -> None:
-        kind, key = projection.kind_of(element), projection.service_of(element)
+        kind, key = projection.place_of(element)
         if kind == CLUSTER:
             self._cluster = element
         elif kind == EXPORT and key is not None:

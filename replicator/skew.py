@@ -60,15 +60,20 @@ class Skews:
 
     def own_clock_is_wrong(self, wall_ns: int) -> bool:
         """Whether more than half of the origins are too far ahead: then it is we who are behind."""
-        wrong = sum(ahead_ns(stamp, wall_ns) > LIMIT_NS for stamp in self._newest.values())
+        wrong = len(self._too_far_ahead(wall_ns))
         return 2 * wrong > len(self._newest)
 
     def held_back(self, wall_ns: int) -> set[Origin]:
         """The origins whose newest head must wait."""
         if self.own_clock_is_wrong(wall_ns):
             return set()
-        newest = self._newest.items()
-        return {origin for origin, stamp in newest if ahead_ns(stamp, wall_ns) > LIMIT_NS}
+        return self._too_far_ahead(wall_ns)
+
+    def _too_far_ahead(self, wall_ns: int) -> set[Origin]:
+        most = wall_ns + LIMIT_NS
+        if max(self._newest.values(), default=0) <= most:
+            return set()
+        return {origin for origin, stamp in self._newest.items() if stamp > most}
 
 
 @dataclass(slots=True)

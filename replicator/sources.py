@@ -56,6 +56,10 @@ class Supply:
         """The session to take from only when there is no other, or None."""
         return self.shunned if now < self.shunned_until else None
 
+    def settled(self, committed: Version) -> bool:
+        """Whether nothing is awaited: all that anybody advertised is committed, none is shunned."""
+        return self.shunned is None and self._behind_at is None and committed >= self.highest
+
     def forgiven(self, now: float) -> bool:
         """Whether somebody has been shunned for long enough; said once."""
         if self.shunned is None or now < self.shunned_until:

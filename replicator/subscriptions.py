@@ -97,7 +97,12 @@ class Subscriptions:
     def watch(self, now: float) -> list[Effect]:
         """Replace sources that have stalled; choose one where there is none or a better one."""
         effects: list[Effect] = []
-        for origin, remote in sorted(self._remotes.items()):
+        restless = (
+            (origin, remote)
+            for origin, remote in self._remotes.items()
+            if remote.source is None or not remote.supply.settled(remote.version)
+        )
+        for origin, remote in sorted(restless):
             if remote.supply.forgiven(now) or remote.source is None:
                 effects += self.assign(remote, now)
             if remote.source is None:

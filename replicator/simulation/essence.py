@@ -17,7 +17,8 @@ from replicator.simulation.sharing import number_of
 _LEFT_OUT = frozenset(
     (
         # computed from the rest
-        *("index", "projector", "_projector", "_digest", "_outflow", "stated", "stated_mark"),
+        *("index", "projector", "_projector", "_digest", "_rows", "_outflow"),
+        *("stated", "stated_mark"),
         *("truth", "_books", "_last", "signer", "verifier"),
         # counted for people
         *("encoded", "mismatches", "ignored", "oversized", "latencies", "notices", "commits"),
