@@ -150,6 +150,8 @@ class Quarantine:
     def review(self, now: float, wall_ns: int) -> list[Effect]:
         """Release whom time or our own clock has put right; state our own origin anew if due."""
         self._skews.keep(self._remotes)
+        if self._all_well(wall_ns):
+            return []
         effects = self._review_own(now, wall_ns)
         held = self._skews.held_back(wall_ns)
         for origin, remote in self._remotes.items():
@@ -157,6 +159,15 @@ class Quarantine:
                 remote.held_back = False
                 effects += [*self._say(remote, 0), *self._subscriptions.assign(remote, now)]
         return effects
+
+    def _all_well(self, wall_ns: int) -> bool:
+        """Whether every clock is right, and was at the last review."""
+        return not (
+            self.blames_itself
+            or self._own.ahead_ns(wall_ns) > LIMIT_NS
+            or self._skews.any_too_far(wall_ns)
+            or any(remote.held_back for remote in self._remotes.values())
+        )
 
     def _clocks(self, now: float) -> list[int | None]:
         """The wall clock of each connected cluster as far as it is known."""

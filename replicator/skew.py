@@ -50,7 +50,7 @@ class Skews:
 
     def keep(self, known: Collection[Origin]) -> None:
         """Only these origins count; the others are gone."""
-        for origin in [origin for origin in self._newest if origin not in known]:
+        for origin in self._newest.keys() - known:
             del self._newest[origin]
 
     def ahead(self, origin: Origin, wall_ns: int) -> int:
@@ -69,11 +69,13 @@ class Skews:
             return set()
         return self._too_far_ahead(wall_ns)
 
+    def any_too_far(self, wall_ns: int) -> bool:
+        """Whether any newest head is ahead by more than the limit."""
+        return max(self._newest.values(), default=0) > wall_ns + LIMIT_NS
+
     def _too_far_ahead(self, wall_ns: int) -> set[Origin]:
-        most = wall_ns + LIMIT_NS
-        if max(self._newest.values(), default=0) <= most:
-            return set()
-        return {origin for origin, stamp in self._newest.items() if stamp > most}
+        newest = self._newest.items()
+        return {origin for origin, stamp in newest if ahead_ns(stamp, wall_ns) > LIMIT_NS}
 
 
 @dataclass(slots=True)

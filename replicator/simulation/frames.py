@@ -1,6 +1,6 @@
-"""Frames as an agent of a later minor version would send them.
+"""Frames read once for all who get them, and as an agent of a later minor version sends them.
 
-Each message has a field more, and after each beat comes a message of a type unknown here; an agent
+Of a later version each message has a field more, and after each beat comes a message of a type unknown here; an agent
 of this version must take the one and ignore the other.
 """
 
@@ -9,10 +9,19 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, cast
 
+from replicator import messages as m
+from replicator.codec import FRAME_LIMIT, decode
+
 import msgpack
 
 _HELLO, _BEAT, _LATER = 1, 7, 99
 _MINOR = 1
+
+
+@lru_cache(maxsize=1024)
+def read_once(frame: bytes, limit: int = FRAME_LIMIT) -> m.Message:
+    """As :func:`decode`, once for all who get the same bytes: messages never change."""
+    return decode(frame, limit)
 
 
 @lru_cache(maxsize=8)

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from crdt import Change, Head, Origin, Version
+from crdt import ZERO, Change, Head, Origin, Version
 from replicator import messages as m
-from replicator.codec import decode
 from replicator.own_origin import OwnBatch
+from replicator.simulation.frames import read_once
 from replicator.simulation.marks import NOTHING, Mark, live_mark, mark_of, moved
 from replicator.simulation.process import Process
 
@@ -44,10 +44,12 @@ class Violation(Exception):  # noqa: N818 - a verdict about the core, not a fail
 class _Book:
     """What the monitor knows of one origin at one process."""
 
-    __slots__ = ("credit", "head", "mark", "view")
+    __slots__ = ("credit", "head", "mark", "version", "view")
 
     def __init__(self) -> None:
         self.head: Head | None = None
+        self.version = ZERO
+        """Of the set when :attr:`head` was last found to be its head."""
         self.mark: Mark = NOTHING
         self.view: dict[bytes, bytes] = {}
         self.credit = 0
@@ -76,7 +78,6 @@ class Monitor:
         self._own: dict[str, Mark] = {}
         self._floors: dict[str, dict[int, int]] = {}
         """The greatest stamps that had left its cluster when a process began, by epoch."""
-        self._last: tuple[bytes, m.Message | None] = (b"", None)
 
     def born(self, process: Process) -> None:
         """A process starts: what its disk held is what it shows."""
@@ -145,8 +146,11 @@ class Monitor:
                 book = books[origin] = _Book()
             if book.head is not head:
                 self._committed(process, origin, book, head)
-            elif remote.elements.version != head.version:
-                raise Violation("12", f"{process.name} moved {origin.cluster} without a head")
+                book.version = remote.elements.version
+            elif remote.elements.version is not book.version:
+                if remote.elements.version != head.version:
+                    raise Violation("12", f"{process.name} moved {origin.cluster} without a head")
+                book.version = remote.elements.version
 
     @staticmethod
     def _told(process: Process, book: _Book, changes: Iterable[Change]) -> None:
@@ -185,13 +189,11 @@ class Monitor:
         """Properties 14, 28 and 41 of a frame that leaves a process."""
         kind = frame[2]
         if kind == _TRANSFER:
-            if frame is not self._last[0]:  # a chunk is encoded once for all peers
-                self._last = (frame, decode(frame))
-            message = self._last[1]
+            message = read_once(frame)
             assert isinstance(message, m.Transfer)  # noqa: S101 - its type says so
             self._transfer(process, message)
         elif kind in {_HEADS, _WANT}:
-            message = decode(frame)
+            message = read_once(frame)
             adverts = message.adverts if isinstance(message, m.Heads) else (message,)
             for claim in adverts:
                 assert isinstance(claim, m.Advert | m.Want)  # noqa: S101 - as above

@@ -21,6 +21,7 @@ from replicator.projection import ClusterInfo, Projector, cluster_element, servi
 from replicator.readiness import Start, answered_by, caught_up_with, is_current, may_publish
 from replicator.replica import Replica
 from replicator.simulation.disk import Disk
+from replicator.simulation.frames import read_once
 from replicator.simulation.marks import live_mark, mark_of
 from replicator.simulation.plan import Plan
 from replicator.simulation.signers import KeyedSigner, KeyedVerifier
@@ -32,6 +33,12 @@ _WINDOW_SECONDS = 0.010
 _WINDOW_PER_CLUSTER_SECONDS = 0.001
 _FSYNC_SECONDS = (0.001, 0.02)
 View = dict[bytes, bytes]
+
+
+class _Replica(Replica):
+    """The core, with frames that go to many read once."""
+
+    read = staticmethod(read_once)
 
 
 class Process:
@@ -89,7 +96,7 @@ class Process:
         site, disk = self.site, self.disk
         own = disk.restored_own(Origin(site.name), KeyedSigner(site.name))
         me = Self("set", site.name, self.name, f"uid-{site.name}", "simulated")
-        replica = Replica(me, own, KeyedVerifier(), disk.restored_remotes())
+        replica = _Replica(me, own, KeyedVerifier(), disk.restored_remotes())
         # The size of chunks is no setting of an agent: small ones make transfers of many.
         replica._outflow = Outflow(plan.chunk)  # noqa: SLF001
         for key, value in disk.facts.items():
