@@ -1,7 +1,7 @@
 """Frames read once for all who get them, and as an agent of a later minor version sends them.
 
-Of a later version each message has a field more, and after each beat comes a message of a type unknown here; an agent
-of this version must take the one and ignore the other.
+Of a later version each message has a field more, and after each beat comes a message of a type
+unknown here; an agent of this version must take the one and ignore the other.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, cast
 
+import msgpack
+
 from replicator import messages as m
 from replicator.codec import FRAME_LIMIT, decode
-
-import msgpack
 
 _HELLO, _BEAT, _LATER = 1, 7, 99
 _MINOR = 1
