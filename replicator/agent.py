@@ -40,6 +40,7 @@ from replicator.ops.broadcast import Broadcast
 from replicator.ops.health import HealthServer
 from replicator.ops.metrics import Metrics
 from replicator.ops.server import OperatorServer
+from replicator.overlay import chosen
 from replicator.projection import (
     ClusterInfo,
     cluster_element,
@@ -95,7 +96,9 @@ class Agent:
         self.source, self.target = clusters
         self.tls = tls
         self.started_wall_ns = clock.wall_ns()
-        self.start = Start(clock.monotonic(), empty_state, self.expected())
+        self.start = Start(
+            clock.monotonic(), empty_state, chosen(config.cluster, self.expected(), {})
+        )
         self.broadcast: Broadcast[dict[str, Any]] = Broadcast()
         self.metrics = Metrics(config.cluster, [peer.cluster for peer in config.peers])
         self.equal_at: dict[int, float] = {}
@@ -105,7 +108,7 @@ class Agent:
         """How long a decision may take to reach the disk before the operator is told."""
         self._first_head = asyncio.Event()
         self.recorder = Recorder(journal, replica.remotes, clock)
-        self.links = Links(replica, self.recorder, clock, rng, self.perform)
+        self.links = Links(replica, self.recorder, clock, rng, self.perform, self.expected())
         self.publisher = Publisher(replica, journal, clock, self.perform, self._publish_changes)
         self.exports: WorkQueue[ServiceKey] = WorkQueue(clock)
         self.imports: WorkQueue[ServiceKey] = WorkQueue(clock)
@@ -241,6 +244,7 @@ class Agent:
             self._gates(now)
             self._review()
             self._compare_digests(now)
+            self.links.review(self.expected())
             await self.clock.sleep(_TICK_SECONDS)
             self.metrics.set(
                 "event_loop_lag_seconds", max(0.0, self.clock.monotonic() - now - _TICK_SECONDS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,6 +18,7 @@ from clusters.base import Clock
 from replicator.config import Peer
 from replicator.effects import Effect
 from replicator.errors import RefusedError, ReplicatorError
+from replicator.overlay import Overlay
 from replicator.recorder import Recorder
 from replicator.replica import Replica
 from replicator.transport.base import GOING_AWAY, NORMAL, Dialer, Link, LinkClosed
@@ -26,6 +27,7 @@ _REDIAL_SECONDS = 1.0
 _DIAL_TIMEOUT_SECONDS = 5.0
 _REFUSED_CAP_SECONDS = 60.0
 _ATTEMPT_CAP = 6
+_REVIEW_SECONDS = 2.0
 _log = structlog.get_logger()
 
 
@@ -57,8 +59,12 @@ class Links:
         clock: Clock,
         rng: random.Random,
         perform: Callable[[list[Effect]], None],
+        others: Collection[str] = (),
     ) -> None:
-        """``perform`` carries out the replica's effects; it must not block."""
+        """``perform`` carries out the replica's effects; it must not block.
+
+        ``others`` are the clusters that may be dialled: all of them, or some near and some far.
+        """
         self._replica = replica
         self._recorder = recorder
         self._clock = clock
@@ -68,6 +74,9 @@ class Links:
         self.peers: dict[str, PeerStatus] = {}
         self._gone = asyncio.Event()
         self.draining = False
+        self.overlay = Overlay(replica.me.cluster, others)
+        self._rechosen = asyncio.Event()
+        self._review_at = 0.0
 
     def wake(self, number: int) -> None:
         """Session ``number`` has something to send."""
@@ -91,6 +100,23 @@ class Links:
         """Whether a session with ``cluster`` has got its hello."""
         sessions = self._replica.sessions.values()
         return any(s.cluster == cluster and s.peer is not None for s in sessions)
+
+    def review(self, others: Collection[str]) -> None:
+        """Every few seconds: choose anew whom to keep dialled, and let go of who is not needed.
+
+        Not before the first head, which waits for the answers of those chosen at the start.
+        """
+        now = self._clock.monotonic()
+        if now < self._review_at or self._replica.own.head is None:
+            return
+        self._review_at = now + _REVIEW_SECONDS
+        former, sessions = self.overlay.chosen, self._replica.sessions.values()
+        lost = {name for name, status in self.peers.items() if status.error is not None}
+        for number in self.overlay.review(others, sessions, lost):
+            self.close(number, NORMAL, "not needed")
+        if self.overlay.chosen != former:
+            self._rechosen.set()
+            self._rechosen = asyncio.Event()
 
     async def serve(self, link: Link) -> None:
         """Run one established link until it ends."""
@@ -136,7 +162,7 @@ class Links:
                 raise LinkClosed(code, reason)
 
     async def keep_dialled(self, peer: Peer, dialer: Dialer) -> None:
-        """Keep a link to ``peer``, dialled by either side, for ever."""
+        """Keep a link to ``peer``, dialled by either side, for ever, while it is chosen."""
         status = self.peers[peer.cluster] = PeerStatus(peer)
         refusals = 0
         while not self.draining:
@@ -147,6 +173,12 @@ class Links:
             if self._replica.members.forgotten(peer.cluster):
                 await self._clock.sleep(_REDIAL_SECONDS)
                 continue
+            if peer.cluster not in self.overlay.chosen:
+                status.state, status.error = "not_chosen", None
+                await self._rechosen.wait()
+                continue
+            if status.state == "not_chosen":
+                status.state = "never_connected"
             status.attempts += 1
             if status.connected_once:
                 status.state = "backoff"

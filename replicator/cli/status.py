@@ -26,6 +26,7 @@ from replicator.ops.views import Json
 def summary(status: Json) -> list[tuple[str, str]]:
     """The lines above the table: what to know before looking at any one cluster."""
     agent, peers = status.get("agent") or {}, status.get("peers") or []
+    peers = [peer for peer in peers if peer.get("state") != "not_chosen"]
     connected = sum(1 for peer in peers if peer.get("state") == "connected")
     region = f" in {agent['region']}" if agent.get("region") else ""
     return [

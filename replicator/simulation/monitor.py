@@ -69,6 +69,7 @@ class Monitor:
         """Nothing seen yet; ``truth`` is shared when several monitors watch one world."""
         self.truth = Truth() if truth is None else truth
         self.checks = 0
+        self.entries_sent = 0
         self.forked: set[str] = set()
         """Clusters whose versions may mean two states: a disk was lost, or two agents wrote."""
         self._durable: dict[tuple[str, Version], bytes] = {}
@@ -191,6 +192,7 @@ class Monitor:
         if kind == _TRANSFER:
             message = read_once(frame)
             assert isinstance(message, m.Transfer)  # noqa: S101 - its type says so
+            self.entries_sent += len(message.entries)
             self._transfer(process, message)
         elif kind in {_HEADS, _WANT}:
             message = read_once(frame)

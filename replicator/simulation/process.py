@@ -17,6 +17,7 @@ from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, S
 from replicator.handshake import Self
 from replicator.outflow import Outflow
 from replicator.own_origin import OwnBatch
+from replicator.overlay import Overlay
 from replicator.projection import ClusterInfo, Projector, cluster_element, service_of
 from replicator.readiness import Start, answered_by, caught_up_with, is_current, may_publish
 from replicator.replica import Replica
@@ -66,7 +67,7 @@ class Process:
         """What consumers were told since the monitor last looked."""
         self.dropped: list[Origin] = []
         """Origins that were forgotten since then."""
-        self.commits = 0
+        self.commits = self.entries = 0
         self.sealed: OwnBatch | None = None
         """A batch that is not on disk yet."""
         self.stored: OwnBatch | None = None
@@ -77,7 +78,10 @@ class Process:
         self.stated: dict[ServiceKey | None, View] = {}
         """What the cluster said, service by service, as of the last reconcile."""
         self.peers = frozenset(plan.regions) - {site.name}
-        self.begun = Start(site.monotonic(now), disk.own is None, self.peers)
+        self.overlay = Overlay(site.name, self.peers)
+        self.silent: set[str] = set()
+        """Peers that did not answer when they were dialled last."""
+        self.begun = Start(site.monotonic(now), disk.own is None, self.overlay.chosen)
         self.may_publish = False
         self._projector = Projector(site.name)
         self.replica = self._restored(plan, now)
@@ -189,6 +193,7 @@ class Process:
                 case Wake(number):
                     self.woken[number] = None
                 case Store():
+                    self.entries += len(effect.entries)
                     self.disk.unsynced.append(effect)
                 case Changed():
                     self.commits += 1
@@ -204,6 +209,12 @@ class Process:
                     self.notices[event] = self.notices.get(event, 0) + 1
                 case _ as unreachable:
                     assert_never(unreachable)
+
+    def review_links(self) -> list[int]:
+        """Choose anew whom to keep dialled; returns the sessions that are not needed any more."""
+        if self.replica.own.head is None:
+            return []
+        return self.overlay.review(self.peers, self.replica.sessions.values(), self.silent)
 
     def connected(self, cluster: str) -> bool:
         """Whether a session with ``cluster`` has got its hello."""

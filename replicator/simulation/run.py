@@ -42,6 +42,8 @@ class Report:
     bytes: int
     commits: int
     starts: int
+    copies: float
+    """Entries sent for each entry that a commit brought somewhere."""
     digest: str
     """Of all heads at the end, hex; empty when the replicas do not agree."""
     notices: dict[str, int] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class Report:
             "bytes": self.bytes,
             "commits": self.commits,
             "agent_starts": self.starts,
+            "copies_per_receiver": self.copies,
             "digest": self.digest,
             "notices": dict(sorted(self.notices.items())),
         }
@@ -129,6 +132,7 @@ def _where(error: Exception) -> str:
 
 def _report(world: World, found: Found | None, rested_after: float | None) -> Report:
     notices: Counter[str] = Counter()
+    entries = world.entries + sum(process.entries for process in world.running())
     for process in world.running():
         notices.update(process.notices)
     digest = (
@@ -145,6 +149,7 @@ def _report(world: World, found: Found | None, rested_after: float | None) -> Re
         bytes=world.network.bytes,
         commits=world.commits + sum(process.commits for process in world.running()),
         starts=world.starts,
+        copies=round(world.monitor.entries_sent / entries, 3) if entries else 0.0,
         digest=digest,
         notices=dict(notices),
     )

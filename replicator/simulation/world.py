@@ -14,6 +14,7 @@ from itertools import count
 
 from replicator.codec import decode
 from replicator.effects import Effect
+from replicator.overlay import MESH_CLUSTERS
 from replicator.simulation.disk import Disk
 from replicator.simulation.frames import newer_frames
 from replicator.simulation.monitor import Monitor, Violation
@@ -29,7 +30,7 @@ from replicator.simulation.plan import Plan
 from replicator.simulation.process import Process
 from replicator.simulation.site import Site
 
-_SYNC_SECONDS = 2.0
+_SYNC_SECONDS = _REVIEW_SECONDS = 2.0
 _TWIN_SKEW_NS = 1_234_567
 """The machine of a second agent has a clock of its own."""
 _TRACED_CHARACTERS = 300
@@ -57,7 +58,8 @@ class World:
         self.calm = False
         """Nothing goes wrong any more."""
         self.events = 0
-        self.commits = 0
+        self.commits = self.entries = 0
+        """Of processes that ended; entries are those that commits brought."""
         self.starts = 0
         self.trace = trace
         pairs = len(plan.regions) * (len(plan.regions) - 1) // 2
@@ -138,8 +140,10 @@ class World:
         process = Process(self.sites[name], disk, life, self.plan, self.now, skew_ns)
         self.say("start", process.name, f"epoch={process.replica.own.epoch}")
         self.monitor.born(process)
-        for peer in sorted(process.peers):
+        for peer in sorted(process.overlay.chosen):
             self._dial_later(process, peer, 0.001)
+        if len(process.peers) >= MESH_CLUSTERS:
+            self.at(_REVIEW_SECONDS, lambda: self._review_links(process))
         self.at(self.plan.tick, lambda: self._tick(process))
         self.at(_SYNC_SECONDS, lambda: self._sync(process))
         self.settle(process)
@@ -160,6 +164,7 @@ class World:
                 self._later_gone(across)
             self.network.closed(pipe)
         self.commits += process.commits
+        self.entries += process.entries
         self.monitor.died(process)
 
     def running(self) -> list[Process]:
@@ -242,14 +247,24 @@ class World:
 
     # ---- links ---------------------------------------------------------------------------------
 
+    def _review_links(self, process: Process) -> None:
+        if process.alive:
+            process.closing += process.review_links()
+            self.settle(process)
+            for peer in sorted(process.overlay.chosen):
+                if not process.connected(peer):
+                    self._dial_later(process, peer, 0.001)
+            self.at(_REVIEW_SECONDS, lambda: self._review_links(process))
+
     def _dial_later(self, process: Process, peer: str, seconds: float) -> None:
-        if peer in process.peers and peer not in process.dialling:
+        if peer in process.overlay.chosen and peer not in process.dialling:
             process.dialling.add(peer)
             self.at(seconds, lambda: self._dial(process, peer))
 
     def _dial_again(self, process: Process, peer: str) -> None:
         """After a failure: a second later, half to one and a half."""
         process.dialling.discard(peer)
+        process.silent.add(peer)
         self._dial_later(process, peer, REDIAL_SECONDS * process.rng.uniform(0.5, 1.5))
 
     def _dial(self, process: Process, peer: str) -> None:
@@ -309,6 +324,7 @@ class World:
         now = process.site.monotonic(self.now)
         number, effects = process.replica.open_session(peer, dialled=dialled, now=now)
         self.network.opened(pipe, number)
+        process.silent.discard(peer)
         self.act(process, effects)
 
     def _write(self, process: Process, number: int, pipe: Pipe) -> None:
