@@ -14,6 +14,7 @@ Head bytes (``encode_head``) are also what the journal and snapshot files keep.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, assert_never, cast
 
@@ -84,8 +85,16 @@ def _label(value: object, what: str) -> str:
     return cast("str", value)
 
 
+@lru_cache(maxsize=8192)
+def _origin_of(cluster: str, shard: int) -> Origin:
+    if not is_label(cluster):
+        raise _bad("an origin")
+    return Origin(cluster, shard)
+
+
 def _origin(cluster: object, shard: object) -> Origin:
-    return Origin(_label(cluster, "an origin"), _integer(shard, "a shard"))
+    """The origin of these fields: the same few come in every message, and are made only once."""
+    return _origin_of(_text(cluster, "an origin"), _integer(shard, "a shard"))
 
 
 def _version(epoch: object, stamp: object) -> Version:

@@ -56,19 +56,21 @@ def exchange(sent: int, peer_received: int, peer_sent: int, received: int) -> Ex
 class ClockFilter:
     """The best recent exchange: the one with the least round trip, as NTP's clock filter."""
 
-    __slots__ = ("_recent",)
+    __slots__ = ("_best", "_recent")
 
     def __init__(self) -> None:
         """Nothing measured yet."""
         self._recent: deque[Exchange] = deque(maxlen=_SAMPLES)
+        self._best: Exchange | None = None
 
     def add(self, sample: Exchange) -> None:
         """Take one exchange."""
         self._recent.append(sample)
+        self._best = min(self._recent, key=lambda sample: sample.rtt_ns)
 
     def best(self) -> Exchange | None:
         """The exchange with the least round trip among the last eight, None before any."""
-        return min(self._recent, key=lambda sample: sample.rtt_ns, default=None)
+        return self._best
 
 
 class Latencies:

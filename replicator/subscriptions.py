@@ -34,13 +34,29 @@ class Subscriptions:
                 found.append(Candidate(number, direct, version, session.rtt_ns, session.cluster))
         return found
 
+    def _stays(self, remote: RemoteOrigin, avoid: int | None) -> bool:
+        """Whether the source plainly stays: it is open, and the origin itself or not to be had.
+
+        What :func:`~replicator.sources.keeps` says, without looking at all candidates: adverts
+        are many, and few of them change anything.
+        """
+        current = self._sessions.get(remote.source or 0)
+        if current is None or current.peer is None or current.number == avoid:
+            return False
+        cluster = remote.origin.cluster
+        return current.cluster == cluster or not any(
+            session.cluster == cluster for session in self._sessions.values()
+        )
+
     def assign(self, remote: RemoteOrigin, now: float) -> list[Effect]:
         """Take ``remote`` from the right peer, telling the former one to stop."""
         if remote.held_back or (remote.source is None and now < remote.supply.retry_at):
             return []
+        avoid = remote.supply.avoided(now)
+        if self._stays(remote, avoid):
+            return []
         candidates = self._candidates(remote.origin)
         current = next((c for c in candidates if c.number == remote.source), None)
-        avoid = remote.supply.avoided(now)
         if keeps(current, candidates, avoid):
             return []
         chosen = best(candidates, avoid)

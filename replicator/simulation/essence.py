@@ -19,7 +19,7 @@ _LEFT_OUT = frozenset(
         # computed from the rest
         *("index", "projector", "_projector", "_digest", "_rows", "_outflow"),
         *("stated", "stated_mark"),
-        *("truth", "_books", "signer", "verifier"),
+        *("truth", "_books", "_waiting", "signer", "verifier"),
         # counted for people
         *("encoded", "mismatches", "ignored", "oversized", "latencies", "notices", "commits"),
         *("checks", "changed"),

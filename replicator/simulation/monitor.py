@@ -22,12 +22,15 @@ from dataclasses import dataclass, field
 from crdt import ZERO, Change, Head, Origin, Version
 from replicator import messages as m
 from replicator.own_origin import OwnBatch
+from replicator.remote_origin import RemoteOrigin
 from replicator.simulation.frames import read_once
 from replicator.simulation.marks import NOTHING, Mark, live_mark, mark_of, moved
 from replicator.simulation.process import Process
 
 _CREDIT = 16
 """Elements that may be looked at for one commit."""
+_IN_TURN = 16
+"""Origins of one process that are looked at after every step, whatever moved."""
 _HEADS, _WANT, _TRANSFER = 3, 4, 6
 """Message types of frames that claim something."""
 
@@ -76,6 +79,8 @@ class Monitor:
         self._sent: dict[tuple[str, int], int] = {}
         """The greatest stamp that left the processes of a cluster, by epoch."""
         self._books: dict[str, dict[Origin, _Book]] = {}
+        self._waiting: dict[str, list[Origin]] = {}
+        """In a large world: the origins at each process that were not looked at in this round."""
         self._own: dict[str, Mark] = {}
         self._floors: dict[str, dict[int, int]] = {}
         """The greatest stamps that had left its cluster when a process began, by epoch."""
@@ -131,14 +136,15 @@ class Monitor:
     def look(self, process: Process) -> None:
         """Properties 12, 13, 22 and 41 at one process, now."""
         self.checks += 1
-        books, remotes = self._books[process.name], process.replica.remotes
+        books = self._books[process.name]
+        watched = self._watched(process)
         for effect in process.changed:
             self._told(process, books.setdefault(effect.origin, _Book()), effect.changes)
         process.changed.clear()
         for origin in process.dropped:
             books.pop(origin, None)
         process.dropped.clear()
-        for origin, remote in remotes.items():
+        for origin, remote in watched:
             head = remote.head
             if head is None:
                 continue
@@ -152,6 +158,18 @@ class Monitor:
                 if remote.elements.version != head.version:
                     raise Violation("12", f"{process.name} moved {origin.cluster} without a head")
                 book.version = remote.elements.version
+
+    def _watched(self, process: Process) -> Iterable[tuple[Origin, RemoteOrigin]]:
+        """The origins to look at: all, or in a large world what moved and some others in turn."""
+        remotes = process.replica.remotes
+        if len(remotes) <= _IN_TURN:
+            return remotes.items()
+        waiting = self._waiting.get(process.name)
+        if not waiting:
+            waiting = self._waiting[process.name] = list(remotes)
+        turn, waiting[-_IN_TURN:] = waiting[-_IN_TURN:], []
+        moved = (effect.origin for effect in process.changed)
+        return [(o, remotes[o]) for o in dict.fromkeys([*moved, *turn]) if o in remotes]
 
     @staticmethod
     def _told(process: Process, book: _Book, changes: Iterable[Change]) -> None:

@@ -16,8 +16,8 @@ from crdt import Origin, pack
 from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
 from replicator.handshake import Self
 from replicator.outflow import Outflow
-from replicator.own_origin import OwnBatch
 from replicator.overlay import Overlay
+from replicator.own_origin import OwnBatch
 from replicator.projection import ClusterInfo, Projector, cluster_element, service_of
 from replicator.readiness import Start, answered_by, caught_up_with, is_current, may_publish
 from replicator.replica import Replica
