@@ -21,10 +21,10 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from clusters import slice_names
+from clusters.belonging import MULTICLUSTER_GROUP
 from clusters.canonical import combine
 from clusters.errors import ManifestError
 from clusters.exports import (
-    MULTICLUSTER_GROUP,
     ExportFacts,
     ServiceFacts,
     export_facts,

@@ -18,7 +18,6 @@ from clusters.slice_names import texts
 
 EXPORT_ANNOTATION = "replicator.dev/export"
 """On a Service, with value ``"true"``: offer it, in export mode ``annotated``."""
-MULTICLUSTER_GROUP = "multicluster.x-k8s.io"
 _EXTERNAL_NAME = "ExternalName"
 _LONGEST_TEXT = 253
 _MOST_EXPORTED_BYTES = 16 * 1024

@@ -130,7 +130,7 @@ class ChangeOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SliceChange:
-    """One planned write to an object of ours.
+    """One planned write to an object of ours, of whatever kind.
 
     ``manifest`` is the full desired object for CREATE and UPDATE (with the observed
     ``resourceVersion`` and ``uid`` in its metadata for UPDATE) and the observed object for DELETE.
@@ -138,6 +138,13 @@ class SliceChange:
 
     op: ChangeOp
     manifest: Manifest = field(hash=False)
+    subresource: str = ""
+    """``status`` for a write of nothing but that, "" for one of everything else."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the object."""
+        return str(self.manifest["kind"])
 
     @property
     def namespace(self) -> str:

@@ -13,14 +13,17 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from clusters.addresses import numeric_key
+from clusters.belonging import NOWHERE, Belonging, owned_by, owners
 from clusters.model import MANAGED_BY, Endpoint, Manifest, Port, PortSet, ServiceKey, Skipped
 from clusters.readings import Unusable, order_of, read_conditions, read_ports
 from clusters.slice_names import (
     ANNOTATION_KEY,
     ANNOTATION_PODS,
     LABEL_MANAGED_BY,
+    LABEL_PROXIED,
     LABEL_SERVICE,
     LABEL_SOURCE_CLUSTER,
     GroupKey,
@@ -34,7 +37,7 @@ from clusters.slice_names import (
     texts,
 )
 
-_OWN_LABELS = (LABEL_MANAGED_BY, LABEL_SERVICE, LABEL_SOURCE_CLUSTER)
+_OWN_LABELS = (LABEL_MANAGED_BY, LABEL_SERVICE, LABEL_SOURCE_CLUSTER, LABEL_PROXIED)
 _OWN_ANNOTATIONS = (ANNOTATION_KEY, ANNOTATION_PODS)
 _NEVER_WRITTEN = ("nodeName", "targetRef", "hints", "deprecatedTopology")
 _MOST_ADDRESSES = 100
@@ -96,12 +99,17 @@ def _port_refusal(port: Port) -> str:
         return "bad_port"
     if port.protocol not in _PROTOCOLS:
         return "bad_protocol"
-    return (
-        "" if port.app_protocol is None or _is_qualified(port.app_protocol) else "bad_app_protocol"
-    )
+    if port.app_protocol is not None and not is_qualified_name(port.app_protocol):
+        return "bad_app_protocol"
+    return ""
 
 
-def _is_qualified(text: str) -> bool:
+def is_label_value(text: str) -> bool:
+    """Whether ``text`` is a label's value as Kubernetes takes it; "" is one."""
+    return not text or _NAME_PART.fullmatch(text) is not None
+
+
+def is_qualified_name(text: str) -> bool:
     """Whether ``text`` is a Kubernetes qualified name: ``[DNS name/]name``."""
     prefix, slash, name = text.rpartition("/")
     return _NAME_PART.fullmatch(name) is not None and (not slash or is_dns_name(prefix))
@@ -170,14 +178,21 @@ class Desired:
     shard: int
     ports: PortSet
     units: Sequence[Unit]
+    belonging: Belonging = NOWHERE
 
     def labels(self) -> dict[str, str]:
         """Every label of ours."""
-        return {
+        found = {
             LABEL_MANAGED_BY: MANAGED_BY,
             LABEL_SERVICE: label_value(self.service.name),
             LABEL_SOURCE_CLUSTER: self.group.cluster,
         }
+        proxied = self.belonging.proxied
+        return found if proxied is None else {**found, LABEL_PROXIED: proxied}
+
+    def owners(self, observed: Manifest) -> list[Any]:
+        """Owner references it shall have, given those it has: others' are kept."""
+        return owned_by(observed, self.belonging.owner)
 
     def annotations(self) -> dict[str, str]:
         """Every annotation of ours that it needs."""
@@ -188,25 +203,32 @@ class Desired:
     def manifest(self) -> Manifest:
         """The whole object."""
         ports = None if self.ports is None else [_port_manifest(port) for port in self.ports]
+        metadata: Manifest = {
+            "name": slice_name(self.service, self.group, self.shard),
+            "namespace": self.service.namespace,
+            "labels": self.labels(),
+            "annotations": self.annotations(),
+        }
+        if self.belonging.owner is not None:
+            metadata["ownerReferences"] = [self.belonging.owner]
         return {
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
-            "metadata": {
-                "name": slice_name(self.service, self.group, self.shard),
-                "namespace": self.service.namespace,
-                "labels": self.labels(),
-                "annotations": self.annotations(),
-            },
+            "metadata": metadata,
             "addressType": self.group.family,
             "ports": ports,
             "endpoints": [unit.manifest() for unit in sorted(self.units, key=_unit_order)],
         }
 
 
-def merged(observed: Manifest, fresh: Manifest) -> Manifest:
-    """``fresh`` as an update of ``observed``: its identity, and what others put on it, are kept."""
+def updated(observed: Manifest, desired: Desired) -> Manifest:
+    """``observed`` as ``desired``: its identity, and what others put on it, are kept."""
+    fresh = desired.manifest()
     metadata = {**observed["metadata"], **fresh["metadata"]}
     metadata.pop("managedFields", None)
+    metadata["ownerReferences"] = desired.owners(observed)
+    if not metadata["ownerReferences"]:
+        del metadata["ownerReferences"]
     for part, own in (("labels", _OWN_LABELS), ("annotations", _OWN_ANNOTATIONS)):
         foreign = {name: text for name, text in texts(observed, part).items() if name not in own}
         metadata[part] = {**foreign, **fresh["metadata"][part]}
@@ -244,6 +266,7 @@ class Observed:
             self.family == desired.group.family
             and self.ports == desired.ports
             and self.holds_exactly(desired.units)
+            and owners(self.manifest) == desired.owners(self.manifest)
             and _own(self.manifest, "labels", _OWN_LABELS) == desired.labels()
             and _own(self.manifest, "annotations", _OWN_ANNOTATIONS) == desired.annotations()
         )

@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from clusters.belonging import NOWHERE, Belonging
 from clusters.errors import ClusterError
 from clusters.model import ChangeOp, Endpoint, Manifest, PortSet, ServiceKey, SliceChange
 from clusters.readings import order_of
@@ -29,10 +30,10 @@ from clusters.slice_manifests import (
     Desired,
     Observed,
     Unit,
-    merged,
     observe,
     refusal,
     units_of,
+    updated,
 )
 from clusters.slice_names import GroupKey, is_dns_label, is_dns_name, ports_digest, slice_name
 
@@ -96,6 +97,7 @@ class _Group:
     taken: frozenset[int]
     """Shards whose names are in use by objects that cannot be kept."""
     deletable: bool
+    belonging: Belonging
 
 
 def plan(
@@ -117,13 +119,14 @@ def full_plan(
     *,
     settings: SliceSettings,
     deletable: Callable[[str], bool],
+    belonging: Belonging = NOWHERE,
 ) -> Plan:
     """Writes that make our slices of ``key`` hold exactly ``remote`` (endpoints by source cluster).
 
     ``observed`` are our slices of this service as the cluster shows them; ``deletable(cluster)``
-    says whether anything of that source cluster may be taken away.  Creates come first, then
-    updates, then deletes, each by name.  The inputs are not changed; the plan's manifests may share
-    parts with them.
+    says whether anything of that source cluster may be taken away; ``belonging`` is what they shall
+    belong to.  Creates come first, then updates, then deletes, each by name.  The inputs are not
+    changed; the plan's manifests may share parts with them.
     """
     wanted, refused = _wanted(key, remote)
     seen = [observe(manifest) for manifest in observed]
@@ -143,6 +146,7 @@ def full_plan(
             observed=usable,
             taken=frozenset(holders) - frozenset(usable),
             deletable=deletable(group_key.cluster),
+            belonging=belonging,
         )
         changes += _group_changes(group, settings)
     doomed = (item for item in extra if item.cluster is not None and deletable(item.cluster))
@@ -228,12 +232,14 @@ def _group_changes(group: _Group, settings: SliceSettings) -> list[SliceChange]:
 def _slot_change(group: _Group, slot: _Slot) -> SliceChange | None:
     if not slot.units:
         return SliceChange(ChangeOp.DELETE, slot.observed.manifest) if slot.observed else None
-    desired = Desired(group.service, group.key, slot.shard, group.ports, slot.units)
+    desired = Desired(
+        group.service, group.key, slot.shard, group.ports, slot.units, group.belonging
+    )
     if slot.observed is None:
         return SliceChange(ChangeOp.CREATE, desired.manifest())
     if slot.observed.in_sync_with(desired):
         return None
-    return SliceChange(ChangeOp.UPDATE, merged(slot.observed.manifest, desired.manifest()))
+    return SliceChange(ChangeOp.UPDATE, updated(slot.observed.manifest, desired))
 
 
 def _pack(group: _Group, limit: int) -> list[_Slot]:
