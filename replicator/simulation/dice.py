@@ -22,7 +22,7 @@ from replicator.simulation.plan import (
 )
 
 _SECOND_NS = 1_000_000_000
-_JUMPS = (-86400, -1800, -60, -1, 1, 60, 540)
+_JUMPS = (-86400, -7200, -1800, -60, -1, 1, 60, 540, 7200, 86400)
 _WEIGHTS = {"break": 6, "dial": 2, "oneway": 2, "partition": 2, "crash": 3, "floor": 3}
 """How often a fault comes beside the others; 1 when not named."""
 

@@ -198,8 +198,12 @@ class Monitor:
                 raise Violation("12", f"{name} holds another state of {cluster} than it told")
         if former is None:
             return
-        back = (head.version, head.root) < (former.version, former.root)
-        if back or (head.version == former.version and head.issued_at < former.issued_at):
+        back = head.version < former.version
+        if head.version == former.version:
+            # Of two states that two writers signed for it the larger one stays, whenever issued.
+            same = head.same_state(former)
+            back = head.issued_at < former.issued_at if same else former.outdoes(head)
+        if back:
             raise Violation("13", f"{name} went back from {former.version} to {head.version}")
 
     # ---- what is sent --------------------------------------------------------------------------

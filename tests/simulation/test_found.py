@@ -35,6 +35,32 @@ def test_a_clock_that_was_hours_ahead_at_the_start_is_got_over_by_all() -> None:
     assert run(plan).found is None
 
 
+def test_of_two_states_of_one_version_the_larger_stays_whenever_it_was_issued() -> None:
+    """The second agent and the restarted first sign one version, the first two hours "earlier".
+
+    Its state is the larger, so it replaces the other's: a defect of the monitor, which took the
+    issue times of two states to rise like those of one.
+    """
+    steps = (
+        Step(0.16, "partition", "r2", "r1", 0.503, 1),
+        Step(0.61, "change", "r1", "cart", amount=84),
+        Step(0.744, "change", "r1", "pay", amount=READY_BIT | 50),
+        Step(0.892, "change", "r1", "pay", amount=READY_BIT | 10),
+        Step(1.154, "twin", "r1", seconds=0.934),
+        Step(1.262, "change", "r1", "cart"),
+        Step(1.351, "change", "r1", "search", amount=READY_BIT | 14),
+        Step(1.438, "crash", "r1", "silent", 3.877, 1000),
+        Step(2.7, "clock", "r1", amount=-7_199_950_327_482),
+        Step(2.73, "partition", "r2", "r1", 4.682, 1),
+        Step(3.537, "change", "r1", "pay", amount=READY_BIT | 24),
+        Step(4.389, "change", "r1", "search", amount=READY_BIT | 41),
+    )
+    plan = Plan(
+        seed=1406, regions=("r1", "r2"), seconds=6.0, tick=0.25, delay=0.002, chunk=200, steps=steps
+    )
+    assert run(plan).found is None
+
+
 def test_a_complaint_about_a_clock_and_its_end_do_not_go_round_for_ever() -> None:
     """r5 is just an hour behind r1, holds it back, and lets it go as soon as time has passed.
 
