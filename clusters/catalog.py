@@ -2,8 +2,9 @@
 
 The one piece shared by every kind of cluster and by ``encode``: objects go in by event or by
 complete list, :meth:`ServiceCatalog.local` and :meth:`ServiceCatalog.owned` answer level-based.
-Local objects are read once per change and kept as readings, not as manifests; only slices of ours
-are kept whole.
+Local objects are read once per change and kept as readings, not as manifests; only objects of ours
+are kept whole: slices, and where the Multi-Cluster Services API is spoken also ServiceImports,
+derived Services, and ServiceExports, whose status is ours.
 
 Invariant: whatever changes an answer for a key returns that key in :class:`Touched`; what provably
 does not (unknown fields, a trigger time alone, Endpoints behind slices, lock objects) returns
@@ -32,7 +33,8 @@ from clusters.exports import (
     service_facts,
 )
 from clusters.manifests import Reference, reference
-from clusters.model import LocalService, Manifest, ServiceKey, Skipped
+from clusters.model import LocalService, Manifest, ServiceKey, Skipped, Standing
+from clusters.multicluster.names import derived_from, is_derived
 from clusters.readings import (
     Reading,
     is_leader_election,
@@ -48,9 +50,14 @@ KINDS = {
     "Endpoints": "v1",
     "Service": "v1",
     "ServiceExport": f"{MULTICLUSTER_GROUP}/",
+    "ServiceImport": f"{MULTICLUSTER_GROUP}/",
     "Namespace": "v1",
 }
 """Kinds the catalog understands, with the beginning of their apiVersion."""
+
+
+_OBSERVED_GENERATION = frozenset({"ServiceExport", "ServiceImport"})
+"""Kinds whose status names the generation it speaks of."""
 
 
 class Touched(NamedTuple):
@@ -88,6 +95,13 @@ class _Record:
     content: Any
     uid: str | None = None
     version: str | None = None
+    whole: Manifest | None = None
+    """The object itself, when it is one of ours as well (a ServiceExport, for its status)."""
+
+    def states_the_same(self, other: _Record) -> bool:
+        """Same role, service and content: at most the object itself differs."""
+        mine, others = (self.role, self.key, self.content), (other.role, other.key, other.content)
+        return mine == others
 
     def means_the_same(self, other: _Record) -> bool:
         """Same role, service and content, whenever and in whatever version stated."""
@@ -95,24 +109,38 @@ class _Record:
             return False
         if isinstance(self.content, Reading) and isinstance(other.content, Reading):
             return self.content.states_the_same(other.content)
-        if self.role is _Role.OWNED:
-            return _without_versions(self.content) == _without_versions(other.content)
+        if self.whole is not None and other.whole is not None:
+            same_facts = self.role is _Role.OWNED or self.content == other.content
+            return same_facts and _without_versions(self.whole) == _without_versions(other.whole)
         return bool(self.content == other.content)
 
 
 def _without_versions(manifest: Manifest) -> Manifest:
     metadata = dict(manifest["metadata"])
-    for field in ("resourceVersion", "managedFields", "generation"):
+    for field in ("resourceVersion", "managedFields"):
         metadata.pop(field, None)
+    if manifest.get("kind") not in _OBSERVED_GENERATION:
+        metadata.pop("generation", None)
     return {**manifest, "metadata": metadata}
 
 
 class ServiceCatalog:
     """The objects of one cluster, by service; kinds: :data:`KINDS`."""
 
-    def __init__(self, *, cluster: str, export: ExportMode, namespaces: NamespaceFilter) -> None:
-        """Start empty; ``cluster`` is our own id."""
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        export: ExportMode,
+        namespaces: NamespaceFilter,
+        multicluster: bool = False,
+    ) -> None:
+        """Start empty; ``cluster`` is our own id.
+
+        ``multicluster``: objects of the Multi-Cluster Services API are ours to write.
+        """
         self.cluster = cluster
+        self._multicluster = multicluster
         self._mode = export
         self._filter = namespaces
         self._objects: dict[Reference, _Record] = {}
@@ -200,14 +228,29 @@ class ServiceCatalog:
             return self._read_slice(manifest, named)
         if named.kind == "Namespace":
             return _Record(_Role.NAMESPACE, None, _namespace(manifest))
+        if named.kind == "ServiceImport" or (named.kind == "Service" and is_derived(manifest)):
+            return self._read_import(manifest, named)
         key = ServiceKey(named.namespace, named.name)
         if named.kind == "Endpoints":
             return self._read_endpoints(key, manifest, named)
+        return self._read_offer(key, manifest, named)
+
+    def _read_offer(self, key: ServiceKey, manifest: Manifest, named: Reference) -> _Record:
         if not self._filter.admits_service(key):
             return _Record(_Role.OUTSIDE, None, None)
         if named.kind == "Service":
             return _Record(_Role.SERVICE, key, service_facts(manifest, named))
-        return _Record(_Role.EXPORT, key, export_facts(manifest))
+        whole = manifest if self._multicluster else None
+        return _Record(_Role.EXPORT, key, export_facts(manifest), whole=whole)
+
+    def _read_import(self, manifest: Manifest, named: Reference) -> _Record:
+        """A ServiceImport, or a derived Service, which is no service of the cluster itself."""
+        key: ServiceKey | None = ServiceKey(named.namespace, named.name)
+        if named.kind == "Service":
+            key = derived_from(manifest)
+        if key is None or not self._multicluster:
+            return _Record(_Role.OUTSIDE, None, None)
+        return _Record(_Role.OWNED, key, manifest, whole=manifest)
 
     def _read_endpoints(self, key: ServiceKey, manifest: Manifest, named: Reference) -> _Record:
         if is_leader_election(manifest):
@@ -240,7 +283,7 @@ class ServiceCatalog:
             key = self._former_keys[named]
         else:
             return _outside("own_output", named)
-        return _Record(_Role.OWNED, key, manifest)
+        return _Record(_Role.OWNED, key, manifest, whole=manifest)
 
     @staticmethod
     def _excluded(key: ServiceKey, named: Reference) -> _Record:
@@ -285,26 +328,32 @@ class ServiceCatalog:
                 return Touched(owned=frozenset(within), namespaces=frozenset({named.name}))
             if item.key is None:
                 continue
-            if item.role is _Role.OWNED:
+            if item.whole is not None:
                 owned.add(item.key)
-            elif item.role is not _Role.ENDPOINTS or not self._slices(item.key):
+            if item.role is _Role.OWNED or (held and record and held.states_the_same(record)):
+                continue
+            if item.role is not _Role.ENDPOINTS or not self._slices(item.key):
                 local.add(item.key)
         return Touched(frozenset(local), frozenset(owned))
 
-    def _index_of(self, role: _Role) -> dict[ServiceKey, dict[Reference, _Record]]:
-        return self._owned if role is _Role.OWNED else self._by_service
+    def _indexes_of(self, record: _Record) -> list[dict[ServiceKey, dict[Reference, _Record]]]:
+        indexes = [] if record.role is _Role.OWNED else [self._by_service]
+        return indexes if record.whole is None else [*indexes, self._owned]
 
     def _put_in(self, named: Reference, record: _Record) -> None:
         self._objects[named] = record
-        if record.key is not None:
-            self._index_of(record.role).setdefault(record.key, {})[named] = record
-            if record.role is _Role.OWNED:
-                self._former_keys[named] = record.key
+        if record.key is None:
+            return
+        for index in self._indexes_of(record):
+            index.setdefault(record.key, {})[named] = record
+        if record.role is _Role.OWNED:
+            self._former_keys[named] = record.key
 
     def _take_out(self, named: Reference, record: _Record) -> None:
         del self._objects[named]
-        if record.key is not None:
-            index = self._index_of(record.role)
+        if record.key is None:
+            return
+        for index in self._indexes_of(record):
             del index[record.key][named]
             if not index[record.key]:
                 del index[record.key]
@@ -330,16 +379,17 @@ class ServiceCatalog:
         endpoints, skipped = combine(slices, fallback)
         has_endpoints = bool(slices) or fallback is not None
         state = export_state(self._mode, service, export, has_endpoints=has_endpoints)
-        return LocalService(key, endpoints, state, skipped)
+        return LocalService(key, endpoints, state, skipped, _standing(service))
 
     def services(self) -> frozenset[ServiceKey]:
         """Services with anything local: a slice, Endpoints, Service or ServiceExport."""
         return frozenset(self._by_service)
 
     def owned(self, key: ServiceKey) -> tuple[Manifest, ...]:
-        """Our own EndpointSlices for ``key`` as last seen, sorted by name; not to be changed."""
+        """Objects of ours for ``key`` as last seen, by kind and name; not to be changed."""
         records = self._owned.get(key, {})
-        return tuple(records[named].content for named in sorted(records))
+        found = (records[named].whole for named in sorted(records))
+        return tuple(manifest for manifest in found if manifest is not None)
 
     def owned_services(self) -> frozenset[ServiceKey]:
         """Services for which an object of ours exists."""
@@ -375,6 +425,12 @@ def _identity(manifest: Manifest) -> tuple[str | None, str | None]:
         uid if isinstance(uid, str) else None,
         version if isinstance(version, str) else None,
     )
+
+
+def _standing(service: ServiceFacts | None) -> Standing:
+    if service is None:
+        return Standing.NO_SERVICE
+    return Standing.INVALID_TYPE if service.external else Standing.VALID
 
 
 def _namespace(manifest: Manifest) -> tuple[bool, str | None]:

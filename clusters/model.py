@@ -96,6 +96,15 @@ class ExportedService:
     properties: tuple[tuple[str, Any], ...] = ()
 
 
+class Standing(StrEnum):
+    """What an export finds under its name; values are reasons of the condition ``Valid``."""
+
+    VALID = "Valid"
+    NO_SERVICE = "NoService"
+    INVALID_TYPE = "InvalidServiceType"
+    """A Service of type ExternalName."""
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Something in the source that is not replicated, and why; never an error."""
@@ -118,6 +127,8 @@ class LocalService:
     endpoints: tuple[Endpoint, ...] = ()
     export: ExportedService | None = None
     skipped: tuple[Skipped, ...] = ()
+    standing: Standing = Standing.NO_SERVICE
+    """Whether there is a Service of this name that can be exported."""
 
 
 class ChangeOp(StrEnum):

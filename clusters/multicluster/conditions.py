@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 
-from clusters.model import Manifest
+from clusters.model import Manifest, Standing
 from clusters.multicluster.conflicts import messages, reasons
 from clusters.multicluster.merge import Merged
 
@@ -29,14 +28,6 @@ class Condition:
     status: bool
     reason: str
     message: str = ""
-
-
-class Standing(StrEnum):
-    """What a ServiceExport finds under its name; values are the reasons of ``Valid``."""
-
-    VALID = "Valid"
-    NO_SERVICE = "NoService"
-    INVALID_TYPE = "InvalidServiceType"
 
 
 _FAULTS = {

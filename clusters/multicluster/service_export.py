@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.model import ChangeOp, Manifest, SliceChange
-from clusters.multicluster.conditions import Standing, brought_to, export_conditions
+from clusters.model import ChangeOp, Manifest, SliceChange, Standing
+from clusters.multicluster.conditions import brought_to, export_conditions
 from clusters.multicluster.merge import Merged
 
 

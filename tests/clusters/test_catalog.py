@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from clusters.catalog import Touched, services_of
+from clusters.catalog import ServiceCatalog, Touched, services_of
 from clusters.errors import ManifestError
-from clusters.model import Endpoint, Manifest, Port, ServiceKey
+from clusters.model import Endpoint, Manifest, Port, ServiceKey, Standing
+from clusters.multicluster.names import derived_name
 from clusters.settings import ExportMode, NamespaceFilter
 from clusters.slices import SliceSettings, plan
 from tests.clusters.makers import (
@@ -460,3 +461,85 @@ def test_services_of_answers_for_every_service_in_order(objects: list[Manifest])
     found = services_of(objects, cluster="fjord")
     assert list(found) == sorted(found)
     assert all(local.key == key for key, local in found.items())
+
+
+# ---- the Multi-Cluster Services API ----------------------------------------------------------
+
+
+def multicluster() -> ServiceCatalog:
+    return ServiceCatalog(
+        cluster="fjord",
+        export=ExportMode.SERVICE_EXPORT,
+        namespaces=NamespaceFilter(),
+        multicluster=True,
+    )
+
+
+OF_IMPORT = {
+    "apiVersion": "multicluster.x-k8s.io/v1beta1",
+    "kind": "ServiceImport",
+    "name": "cart",
+    "uid": "1",
+}
+
+
+def derived(**metadata: Any) -> dict[str, Any]:
+    metadata.setdefault("ownerReferences", [OF_IMPORT])
+    return object_of("Service", derived_name(CART), metadata=metadata)
+
+
+def service_import(**fields: Any) -> dict[str, Any]:
+    found = object_of("ServiceImport", "cart", **fields)
+    return {**found, "apiVersion": "multicluster.x-k8s.io/v1beta1"}
+
+
+def test_a_derived_service_is_never_a_service_of_the_cluster_itself() -> None:
+    for found in (catalog(ExportMode.ALL), multicluster()):
+        found.upsert(derived())
+        found.upsert(object_of("Service", "derived-x", metadata={"ownerReferences": [OF_IMPORT]}))
+        assert found.services() == frozenset()
+        assert found.unassigned() == ()
+
+
+def test_imports_and_derived_services_are_ours_only_where_the_api_is_spoken() -> None:
+    plain = catalog(ExportMode.ALL)
+    assert plain.upsert(service_import()).owned == frozenset()
+    assert plain.upsert(derived()).owned == frozenset()
+    assert plain.owned_services() == frozenset()
+    found = multicluster()
+    assert found.upsert(service_import()).owned == {CART}
+    assert found.upsert(derived()).owned == {CART}
+    assert [item["kind"] for item in found.owned(CART)] == ["Service", "ServiceImport"]
+    assert found.delete(derived()).owned == {CART}
+    assert found.replace_all("ServiceImport", []).owned == {CART}
+    assert found.owned_services() == frozenset()
+
+
+def test_the_status_of_an_export_is_news_to_its_writer_only() -> None:
+    found = multicluster()
+    found.upsert(object_of("Service", "cart", spec={"ports": [{"port": 80}]}))
+    export = object_of("ServiceExport", "cart", metadata={"generation": 1})
+    assert found.upsert(export) == Touched(frozenset({CART}), frozenset({CART}))
+    told = {**export, "status": {"conditions": []}}
+    assert found.upsert(told) == Touched(owned=frozenset({CART}))
+    assert found.owned(CART) == (told,)
+    again = {**told, "metadata": {**told["metadata"], "resourceVersion": "7"}}
+    assert found.upsert(again) == Touched()
+    newer = {**told, "metadata": {**told["metadata"], "generation": 2}}
+    assert found.upsert(newer) == Touched(owned=frozenset({CART}))
+    labelled = {**newer, "spec": {"exportedLabels": {"a": "b"}}}
+    assert found.upsert(labelled) == Touched(frozenset({CART}), frozenset({CART}))
+    assert found.delete(labelled) == Touched(frozenset({CART}), frozenset({CART}))
+    assert found.owned_services() == frozenset()
+    assert catalog(ExportMode.SERVICE_EXPORT).upsert(export).owned == frozenset()
+
+
+def test_a_local_service_says_what_an_export_finds() -> None:
+    found = multicluster()
+    assert found.local(CART).standing is Standing.NO_SERVICE
+    found.upsert(object_of("ServiceExport", "cart"))
+    assert found.local(CART).standing is Standing.NO_SERVICE
+    found.upsert(object_of("Service", "cart", spec={"type": "ExternalName"}))
+    assert found.local(CART).standing is Standing.INVALID_TYPE
+    found.upsert(object_of("Service", "cart", spec={"type": "ClusterIP"}))
+    assert found.local(CART).standing is Standing.VALID

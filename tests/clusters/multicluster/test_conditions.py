@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters.model import ChangeOp, Manifest
-from clusters.multicluster.conditions import Condition, Standing, brought_to, instant
+from clusters.model import ChangeOp, Manifest, Standing
+from clusters.multicluster.conditions import Condition, brought_to, instant
 from clusters.multicluster.merge import merge
 from clusters.multicluster.service_export import export_change
 from tests.clusters.makers import object_of
