@@ -22,6 +22,8 @@ the link (:meth:`Elector.contact_lost`) takes it with its next read, which is at
 
 The lease may vanish: it then counts as held, unchanged, by whom held it last, who makes it again at
 once.  A taking whose answer was lost is never believed in: it is repeated under the next number.
+Whoever had never seen it begins at one again; that such a number is no new epoch is found out when
+heads of the former writer are met (:meth:`Elector.exceed`).
 """
 
 from __future__ import annotations
@@ -77,9 +79,14 @@ class Elector:
     leading ends at a time, not with a call.
     """
 
-    def __init__(self, me: str, timing: LeaseTiming | None = None) -> None:
-        """``me`` is this life's instance id: no other process has it, nor this one's next life."""
+    def __init__(self, me: str, timing: LeaseTiming | None = None, *, former: str = "") -> None:
+        """``me`` is this life's instance id: no other process has it, nor this one's next life.
+
+        ``former`` is the id of a life that is certainly over (it held our state folder, which one
+        process can hold at a time): what it left is taken without waiting.
+        """
         self._me = me
+        self._over = frozenset({"", me, former})
         self._timing = timing or LeaseTiming()
         self._record: LeaseRecord | None = None
         """As last read or written; None when there is none."""
@@ -102,7 +109,7 @@ class Elector:
         self._began = 0.0
         self._again = False
         self._wrote = False
-        self._give_up: float | None = None
+        self._give_up = math.inf
         self._finished = False
 
     # ---- questions -----------------------------------------------------------------------------
@@ -125,12 +132,16 @@ class Elector:
     def wake_at(self) -> float:
         """When :meth:`step` or :meth:`leads` has something new to say unless told more before."""
         idle = self._doing is not None or self._finished
-        at = math.inf if idle else min(self._next, self._give_up or math.inf)
+        at = math.inf if idle else min(self._next, self._give_up)
         return at if self._number is None else min(at, self._ends)
 
     @property
     def _ends(self) -> float:
         return self._renewed + self._timing.deadline
+
+    @property
+    def _stopping(self) -> bool:
+        return self._give_up < math.inf
 
     @property
     def _is_ours(self) -> bool:
@@ -140,7 +151,7 @@ class Elector:
     def _free_at(self) -> float:
         """From when on the lease may be taken if it stays as it is."""
         last = self._last
-        if last is None or last.holder in {"", self._me}:
+        if last is None or last.holder in self._over:
             return -math.inf
         wait = last.duration
         if last.holder in self._lost:
@@ -151,13 +162,11 @@ class Elector:
 
     def step(self, now: float) -> Step | None:
         """The next call to make, which then counts as begun; None while there is none."""
-        if self._number is not None and now >= self._ends:
-            self._number, self._unread = None, True
-        if self._give_up is not None and now >= self._give_up:
-            self._finished = True
+        self._expire(now)
+        self._finished = self._finished or now >= self._give_up
         if self._doing is not None or self._finished or now < self._next:
             return None
-        until = now + self._timing.attempt
+        until = min(now + self._timing.attempt, self._give_up)
         if self._unread or (self._number is None and now < self._free_at):
             self._doing = ReadLease(until)
         else:
@@ -166,9 +175,14 @@ class Elector:
         self._began, self._again = now, False
         return self._doing
 
+    def _expire(self, now: float) -> None:
+        """Whoever led too long without a renewal never leads again under that number."""
+        if self._number is not None and now >= self._ends:
+            self._number, self._unread = None, True
+
     def _claim(self) -> LeaseClaim:
         """What to say of the lease, which is known and ours to write."""
-        if self._give_up is not None:
+        if self._stopping:
             return LeaseClaim("", self._highest, _RELEASED_SECONDS)
         if self._number is not None and self._number > self._epoch:
             return LeaseClaim(self._me, self._number, self._timing.duration)
@@ -181,7 +195,7 @@ class Elector:
         """The lease as it was at some time since the step."""
         self._end(now)
         self._see(record, now)
-        if self._give_up is not None and not self._is_ours:
+        if self._stopping and not self._is_ours:
             self._finished = True
         if not self._is_ours or self._highest != self._number:
             self._number = None
@@ -195,7 +209,7 @@ class Elector:
         self._see(record, now)
         if not self._is_ours:
             self._finished = True
-        elif self._give_up is not None or (renewal and self._number is None):
+        elif self._stopping or (renewal and self._number is None):
             self._next = now
         else:
             self._number, self._renewed = record.transitions, self._began
@@ -214,6 +228,7 @@ class Elector:
         self._unread = self._unread or self._number is None
 
     def _end(self, now: float) -> Step:
+        self._expire(now)
         step, self._doing = self._doing, None
         if step is None:
             message = "an answer without a step"
