@@ -25,7 +25,7 @@ from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
 from replicator.config import Config
-from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
+from replicator.effects import Changed, Claim, Close, Drop, Effect, Notice, Remember, Store, Wake
 from replicator.errors import JournalError, ReplicatorError
 from replicator.exporter import Exporter
 from replicator.handshake import Self
@@ -298,18 +298,16 @@ class Agent:
         """Carry out effects in order; none of them blocks."""
         for effect in effects:
             match effect:
-                case Store():
-                    self.recorder.store(effect)
-                case Drop(origin):
-                    self.recorder.drop(origin)
+                case Store() | Drop() | Remember():
+                    self.recorder.keep(effect)
                 case Changed():
                     self._changed(effect)
                 case Wake(number):
                     self.links.wake(number)
                 case Close(number, code, reason):
                     self.links.close(number, code, reason)
-                case Remember(key, value):
-                    self.recorder.remember(key, value)
+                case Claim():
+                    pass
                 case Notice(event, fields, serious):
                     (_log.warning if serious else _log.info)(event, **fields)
                 case _ as unreachable:

@@ -46,7 +46,7 @@ class Announcements:
 
     def serve(self, origin: Origin) -> Served | None:
         """What may be served of an origin: ours once durable, others' committed once relaying."""
-        if origin == self._own.origin:
+        if origin == self._own.origin and self._own.leading:
             return self._own.served()
         remote = self._remotes.get(origin)
         if not self.relaying or remote is None or remote.head is None or remote.record is None:

@@ -12,10 +12,12 @@ verifies has an effect: a higher epoch of our own (rules C10, C12), or the large
 
 from __future__ import annotations
 
+from math import inf
+
 from crdt import Head, Origin, Version
 from replicator import messages as m
 from replicator.codec import ROOT_MARK_SIZE, encode_head
-from replicator.effects import Effect, Notice, Wake
+from replicator.effects import Claim, Effect, Notice, Wake
 from replicator.errors import ProtocolError
 from replicator.own_origin import OwnOrigin
 from replicator.remote_origin import RemoteOrigin
@@ -58,7 +60,7 @@ class Conflicts:
 
     def advertised(self, session: Session, advert: m.Advert) -> list[Effect]:
         """Enquire if ``advert`` contradicts what is held."""
-        if advert.origin == self._own.origin:
+        if advert.origin == self._own.origin and self._own.leading:
             doubtful = self._claims(advert)
         else:
             remote = self._remotes[advert.origin]
@@ -92,7 +94,7 @@ class Conflicts:
         effects: list[Effect] = [Wake(session.number)]
         if code is not None:
             effects.append(Notice("head_refused", fields | {"code": code}, serious=True))
-        elif head.origin == self._own.origin:
+        elif head.origin == self._own.origin and self._own.leading:
             effects += self._met_own(head, fields)
         else:
             effects += self._met_other(session, head, fields, now)
@@ -106,6 +108,10 @@ class Conflicts:
             lacking = held.epoch >= self._own.epoch and not held.same_state(head)
         if not lacking:
             return []
+        if self._own.leads_until < inf:
+            # The lease knows which of the two may write: renewed above that epoch, or lost.
+            notice = Notice("second_writer", fields | {"by_epoch": head.epoch}, serious=True)
+            return [notice, Claim(head.epoch)]
         self._own.open_epoch(head.epoch)
         return [Notice("own_origin_ahead", fields | {"epoch": self._own.epoch}, serious=True)]
 

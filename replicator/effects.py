@@ -71,4 +71,14 @@ class Notice:
     serious: bool = False
 
 
-Effect = Store | Drop | Changed | Wake | Close | Remember | Notice
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Ask the lease now who leads.
+
+    Whoever leads then does so in an epoch above ``above``.
+    """
+
+    above: int
+
+
+Effect = Store | Drop | Changed | Wake | Close | Remember | Notice | Claim

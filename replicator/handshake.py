@@ -6,14 +6,16 @@ Pure functions; a refusal is a :class:`~replicator.errors.ProtocolError` naming 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replicator.codec import FRAME_LIMIT
 from replicator.errors import ProtocolError
 from replicator.messages import Hello
 from replicator.session import Session
 
-_ROLES = frozenset({"writer", "standby"})
+WRITER = "writer"
+STANDBY = "standby"
+_ROLES = frozenset({WRITER, STANDBY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Self:
     software: str
     frame_limit: int = FRAME_LIMIT
     """Bytes of one frame that we take."""
+    leased: bool = False
+    """Whether a lease decides which agent of this cluster writes; without one there is only us."""
 
 
 def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str]) -> None:
@@ -34,10 +38,15 @@ def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str
 
     Codes: ``bad_frame``, ``clusterset_mismatch``, ``identity_mismatch`` (certificate and hello
     differ), ``peer_is_self_or_duplicate``, ``cluster_id_conflict`` (``uids`` binds another uid; an
-    empty one binds nothing).
+    empty one binds nothing).  A later hello of a session may tell another role and nothing else.
     """
-    if session.peer is not None or hello.role not in _ROLES:
-        raise ProtocolError("a second hello, or an unknown role", code="bad_frame")
+    former = session.peer
+    if hello.role not in _ROLES:
+        raise ProtocolError(f"the unknown role {hello.role[:20]!r}", code="bad_frame")
+    if former is not None and (
+        former.role == hello.role or replace(former, role=hello.role, epoch=hello.epoch) != hello
+    ):
+        raise ProtocolError("a second hello that tells more than a role", code="bad_frame")
     if hello.clusterset != me.clusterset:
         detail = f"this is clusterset {me.clusterset}, not {hello.clusterset}"
         raise ProtocolError(detail, code="clusterset_mismatch")
@@ -52,9 +61,14 @@ def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str
             "give one of the two another id"
         )
         raise ProtocolError(detail, code="cluster_id_conflict")
-    if hello.cluster == me.cluster:
-        detail = "a second agent of this cluster; run one agent per cluster"
+    if hello.cluster == me.cluster and not me.leased:
+        detail = "a second agent of this cluster; run one agent per cluster, or both with a lease"
         raise ProtocolError(detail, code="peer_is_self_or_duplicate")
+
+
+def is_writer(session: Session) -> bool:
+    """Whether the peer writes its cluster's origin, by its last hello."""
+    return session.peer is not None and session.peer.role == WRITER
 
 
 def twin_of(session: Session, sessions: Iterable[Session]) -> Session | None:

@@ -96,8 +96,11 @@ class Members:
         return sorted(filter(self.forgotten, self.table))
 
     def takes(self, origin: Origin, epoch: int) -> bool:
-        """Whether state of an origin's ``epoch`` may be taken, shown and relayed."""
-        return takes(self.table.get(origin.cluster), epoch)
+        """Whether state of an origin's ``epoch`` may be taken, shown and relayed.
+
+        That of our own cluster always may: whatever others decided, its agents stay together.
+        """
+        return origin == self._own.origin or takes(self.table.get(origin.cluster), epoch)
 
     def refusal(self, cluster: str) -> ProtocolError:
         """What a forgotten cluster is told."""
@@ -107,8 +110,8 @@ class Members:
         return ProtocolError(detail, cure=cure, code="cluster_forgotten")
 
     def check(self, cluster: str) -> None:
-        """Raise :class:`ProtocolError` (``cluster_forgotten``) for a forgotten cluster."""
-        if self.forgotten(cluster):
+        """Raise :class:`ProtocolError` (``cluster_forgotten``) for a forgotten other cluster."""
+        if cluster != self._own.origin.cluster and self.forgotten(cluster):
             raise self.refusal(cluster)
 
     # ---- decisions -----------------------------------------------------------------------------
@@ -145,8 +148,12 @@ class Members:
         """What an operator wants of ``cluster``; nothing is changed yet.
 
         Raises :class:`NotGood` for ourselves (``cluster_is_self``) and for forgetting one that
-        shows signs of life (``cluster_alive``), :class:`InputError` for one never heard of.
+        shows signs of life (``cluster_alive``), and where another agent leads (``standing_by``);
+        :class:`InputError` for one never heard of.
         """
+        if not self._own.leading:
+            message = "this agent stands by: it writes nothing, decisions neither"
+            raise NotGood(message, cure="ask the cluster's other agent", code="standing_by")
         if cluster == self._own.origin.cluster:
             message = f"{cluster} is the cluster asked; it cannot decide about itself"
             raise NotGood(message, cure="ask another cluster's agent", code="cluster_is_self")
@@ -173,6 +180,17 @@ class Members:
         self._fence()
         return [Drop(origin) for origin in sorted(self._at_start)]
 
+    def resume(self, wall_ns: int) -> None:
+        """We lead now: state what counts in what our origin has become."""
+        self._stated = dict(self._own.index.cells)
+        self.table = self._gathered({})
+        self._restate(self.table, wall_ns)
+
+    def least_epoch(self) -> int:
+        """The least epoch of our own that others take."""
+        cell = self.table.get(self._own.origin.cluster)
+        return 0 if cell is None or is_forgotten(cell) else cell.minimum + 1
+
     def learn(
         self,
         news: Mapping[str, Cell],
@@ -193,7 +211,9 @@ class Members:
         effects: list[Effect] = []
         for subject in sorted(changed):
             effects += self._settle(subject)
-            refused = self.refusal(subject) if self.forgotten(subject) else None
+            refused = None
+            if self.forgotten(subject) and subject != self._own.origin.cluster:
+                refused = self.refusal(subject)
             for session in self._sessions.values():
                 if refused is not None and session.cluster == subject and not session.closing:
                     effects += reject(session, refused, now)
@@ -215,6 +235,8 @@ class Members:
         """Open a higher epoch of our own if only that is taken of us since we were admitted."""
         cell = self.table.get(self._own.origin.cluster)
         if cell is None or is_forgotten(cell) or takes(cell, self._own.epoch):
+            return
+        if not self._own.leading:
             return
         self._own.open_epoch(cell.minimum)
 

@@ -6,6 +6,11 @@ before it is durable: while ``sealing``, what it replaced is kept, and peers are
 before it. Under steady load some batch always is being sealed, and nobody must have to wait for a
 pause.
 
+Of two agents of one cluster only the holder of their lease *leads*.  The other's own origin is
+empty, states nothing and serves nothing: what it knows of the cluster is a remote origin like any
+other, which :meth:`OwnOrigin.inherit` makes its own and :meth:`OwnOrigin.release` hands back (rule
+C10; when to is :mod:`replicator.siblings`'s).
+
 Invariants: an element whose value is unchanged gets no new stamp; :meth:`OwnOrigin.served` is
 exactly the state at the last durable head.
 """
@@ -16,10 +21,11 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import merge
+from math import inf
 from operator import itemgetter
 
 from clusters.model import ServiceKey
-from crdt import Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
+from crdt import Base, Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
 from crdt.origin_set import ADD, NIL, REMOVE
 from replicator.kinds import MAX_ENTRY_BYTES
 from replicator.membership import is_member
@@ -79,6 +85,14 @@ class OwnOrigin:
         self.published_head: Head | None = None
         """The last durable head: also while the next is sealed."""
         self._published_record: Record | None = None
+        self.leads_until = inf
+        """Monotonic time until which we may write; :data:`math.inf` without a lease."""
+        self.leading = True
+        """Whether we write this origin: always, without a lease."""
+        self._inherited = False
+        """Our journal holds none of this state yet: the next batch is stored with all of it."""
+        self._continues: Base | None = None
+        """What the first head of the next epoch continues from."""
         self._anew = False
         """The next batch is everything, in a set of its own."""
         self._withheld = False
@@ -98,7 +112,12 @@ class OwnOrigin:
         self._issued_at = 0
         self._floor_target = 0
         self._floor_stamp = 0
-        for element, _, value in elements.live():
+        self._group()
+
+    def _group(self) -> None:
+        """Work out what is stated together from the set alone."""
+        self._services = {}
+        for element, _, value in self.elements.live():
             self._services.setdefault(_group_of(element), {})[element] = value
 
     def restore_head(self, head: Head) -> None:
@@ -109,7 +128,7 @@ class OwnOrigin:
     @property
     def dirty(self) -> bool:
         """Whether a head should be published."""
-        return bool(self._pending) or self._moved or self.head is None
+        return self.leading and (bool(self._pending) or self._moved or self.head is None)
 
     @property
     def signed_by_former_key(self) -> bool:
@@ -126,8 +145,10 @@ class OwnOrigin:
         """Make the live elements of ``key`` exactly ``stated``; returns how many changed.
 
         Stamps are taken now, in element order; an entry
-        over the size limit is left out and counted.
+        over the size limit is left out and counted.  While another agent leads, nothing is stated.
         """
+        if not self.leading:
+            return 0
         current = self._services.setdefault(key, {})
         changes: list[tuple[bytes, int, bytes]] = [
             (element, REMOVE, NIL) for element in current.keys() - stated.keys()
@@ -167,7 +188,56 @@ class OwnOrigin:
         effect with the next :meth:`seal`; until then the present head stays what it is.
         """
         self.epoch = max(self.epoch, above) + 1
+        self._continues = None
         self._moved = True
+
+    # ---- taking over and handing back ----------------------------------------------------------
+
+    def inherit(
+        self, elements: OriginSet, head: Head | None, record: Record | None, epoch: int
+    ) -> None:
+        """Lead, in ``epoch``, from the state that ``head`` states; from nothing without one.
+
+        The caller gives ``elements`` away.  Nothing gets a new stamp; the next :meth:`seal` makes
+        the first head of the epoch, with the former head as its base.  Until that is published,
+        peers are served the former head.
+        """
+        self.leading, self.epoch = True, epoch
+        self._hold(elements, head, record)
+        self._moved = self._inherited = True
+        if head is not None:
+            self._continues = Base(head.epoch, head.stamp, head.root)
+            self._issued_at = head.issued_at
+
+    def release(self) -> tuple[OriginSet, Head | None, Record | None]:
+        """Lead no more: what waits or is being sealed is dropped, the last durable state returned.
+
+        While a batch is sealed that drops tombstones, that state cannot be told any more: the set
+        then does not add up to the head, as a caller who restores it finds out.
+        """
+        head, record, elements = self.published_head, self._published_record, self.elements
+        if head is None:
+            elements = OriginSet()
+        elif self.sealing:
+            kept = [entry for entry in elements.entries() if entry[1] <= head.stamp]
+            elements = OriginSet.restored(head.version, head.floor, [*kept, *self._former])
+        self.leading = False
+        self._hold(OriginSet(), None, None)
+        return elements, head, record
+
+    def _hold(self, elements: OriginSet, head: Head | None, record: Record | None) -> None:
+        """Begin with this state, of which we have written nothing."""
+        self.elements, self.index = elements, ServiceIndex(elements)
+        self.head = self.record = None
+        self.published_head, self._published_record = head, record
+        self._clock = StampClock(last=elements.version.stamp)
+        self._pending, self._former, self._observed_at = {}, [], None
+        self.sealing = self._withheld = self._anew = self._moved = self._inherited = False
+        self._continues = None
+        self._issued_at = self._floor_target = self._floor_stamp = 0
+        self._group()
+
+    # ---- clocks and batches --------------------------------------------------------------------
 
     def ahead_ns(self, wall_ns: int) -> int:
         """How far the newest stamp is in the future of the wall clock; 0 when it is not."""
@@ -180,6 +250,7 @@ class OwnOrigin:
         :meth:`seal`; the ceiling and the rule that stamps rise begin anew with the epoch.
         """
         self.epoch += 1
+        self._continues = None
         self._clock = StampClock()
         self._pending = {
             element: (element, self._clock.next(wall_ns), ADD, value)
@@ -221,7 +292,9 @@ class OwnOrigin:
         observed = wall_ns if self._observed_at is None else self._observed_at
         head = self._sign(wall_ns, observed)
         self._pending, self._observed_at = {}, None
-        self._anew = self._moved = False
+        if self._inherited:
+            entries, replace = tuple(sorted(self.elements.entries(), key=_STAMP)), True
+        self._anew = self._moved = self._inherited = False
         self._floor_stamp = 0
         self.sealing = True
         self.head = head
@@ -288,7 +361,7 @@ class OwnOrigin:
         head = Head(
             origin=self.origin,
             epoch=elements.version.epoch,
-            base=former.base if former is not None and continues else None,
+            base=former.base if former is not None and continues else self._continues,
             stamp=elements.version.stamp,
             floor=elements.floor,
             count=len(elements),

@@ -8,13 +8,14 @@ of the deltas that were lost.  The backlog is bounded: readers wait for :meth:`R
 from __future__ import annotations
 
 import asyncio
+from typing import assert_never
 
 import structlog
 
 from clusters.base import Clock
 from crdt import Origin
 from replicator.codec import encode_head, encode_record
-from replicator.effects import Store
+from replicator.effects import Drop, Remember, Store
 from replicator.errors import JournalError
 from replicator.journal import Journal, RemoteCommit
 from replicator.remote_origin import RemoteOrigin
@@ -40,6 +41,18 @@ class Recorder:
         self._room = asyncio.Event()
         self._room.set()
         self.failing: str | None = None
+
+    def keep(self, effect: Store | Drop | Remember) -> None:
+        """Queue what an effect says."""
+        match effect:
+            case Store():
+                self.store(effect)
+            case Drop(origin):
+                self.drop(origin)
+            case Remember(key, value):
+                self.remember(key, value)
+            case _ as unreachable:
+                assert_never(unreachable)
 
     def store(self, commit: Store) -> None:
         """Queue one commit."""

@@ -90,6 +90,8 @@ class RemoteOrigin:
         self._staged_bytes = 0
         self.held_back = False
         """Its newest head is from the future: it is not asked for."""
+        self.unstored = False
+        """The store of remote origins lacks this state: the next commit is stored whole."""
         self.latencies = Latencies()
         self.changes = 0
         """Elements added, changed or removed by commits in this life."""
@@ -99,8 +101,11 @@ class RemoteOrigin:
         """The committed version."""
         return self.elements.version
 
-    def restore(self, elements: OriginSet, head: Head, record: Record) -> bool:
-        """Take what a journal kept; False (and nothing taken) when it does not add up."""
+    def restore(self, elements: OriginSet, head: Head, record: Record | None) -> bool:
+        """Take what was kept; False (and nothing taken) when it does not add up.
+
+        Without the record by which the head verifies, it is not relayed.
+        """
         if len(elements) != head.count or elements.root() != head.root:
             return False
         self.elements, self.head, self.record = elements, head, record
@@ -213,7 +218,7 @@ class RemoteOrigin:
             return Taken(Outcome.AGAIN)
         self.distrust = False
         self.head, self.record = head, record
-        if staging.replaces:
+        if staging.replaces or self.unstored:
             entries = tuple(self.elements.entries())
         else:
             put = staging.entries.items()

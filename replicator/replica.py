@@ -25,7 +25,7 @@ from replicator.conflicts import Conflicts
 from replicator.cursor import Cursor
 from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
 from replicator.errors import ProtocolError
-from replicator.handshake import Self, check_hello, surplus, twin_of
+from replicator.handshake import Self, check_hello, is_writer, surplus, twin_of
 from replicator.kinds import check_entry
 from replicator.members import Members
 from replicator.membership import Cell
@@ -34,6 +34,7 @@ from replicator.own_origin import OwnOrigin
 from replicator.quarantine import Quarantine
 from replicator.remote_origin import Outcome, RemoteOrigin, Taken
 from replicator.session import Session
+from replicator.siblings import Siblings
 from replicator.signing import Verifier
 from replicator.subscriptions import Subscriptions
 
@@ -65,7 +66,7 @@ class Replica:
         self.mismatches = 0
         self.ignored = 0
         self.announcements = Announcements(own, self.remotes, self.sessions)
-        self._subscriptions = Subscriptions(self.sessions, self.remotes)
+        self._subscriptions = Subscriptions(self.sessions, self.remotes, own)
         self._conflicts = Conflicts(own, self.remotes, self._subscriptions)
         self.quarantine = Quarantine(own, self.remotes, self.sessions, self._subscriptions)
         self._outflow = Outflow()
@@ -76,6 +77,15 @@ class Replica:
         """How far each member has committed our own origin."""
         self.members = Members(
             own, self.remotes, self.sessions, self._subscriptions, self.uids, self.acknowledged
+        )
+        self.siblings = Siblings(
+            own,
+            self.remotes,
+            self.sessions,
+            self._subscriptions,
+            self.announcements,
+            self._conflicts,
+            self.members,
         )
 
     def expect_members(self, clusters: Iterable[str], now: float) -> None:
@@ -92,26 +102,27 @@ class Replica:
         number = self._next_number
         self._next_number += 1
         session = self.sessions[number] = Session(number, cluster, dialled=dialled, now=now)
-        session.say(
-            m.Hello(
-                minor=MINOR,
-                clusterset=self.me.clusterset,
-                cluster=self.me.cluster,
-                instance=self.me.instance,
-                role="writer",
-                epoch=self.own.epoch,
-                uid=self.me.uid,
-                software=self.me.software,
-                frame_limit=self.me.frame_limit,
-            )
+        session.hello = m.Hello(
+            minor=MINOR,
+            clusterset=self.me.clusterset,
+            cluster=self.me.cluster,
+            instance=self.me.instance,
+            role=self.siblings.role,
+            epoch=self.siblings.epoch,
+            uid=self.me.uid,
+            software=self.me.software,
+            frame_limit=self.me.frame_limit,
         )
+        session.say(session.hello)
         return number, [Wake(number)]
 
     def close_session(self, number: int, now: float) -> list[Effect]:
         """The link of session ``number`` is gone: take its origins from others."""
-        if self.sessions.pop(number, None) is None:
+        session = self.sessions.pop(number, None)
+        if session is None:
             return []
         effects = self._subscriptions.release(number, now)
+        effects += self.siblings.left(session)
         advertised = {origin for session in self.sessions.values() for origin in session.adverts}
         for origin, remote in list(self.remotes.items()):
             if not remote.known and remote.source is None and origin not in advertised:
@@ -132,10 +143,13 @@ class Replica:
         if session is None or session.closing:
             return []
         session.heard_at = now
+        effects = self.siblings.lapse(now, self._advertised)
         try:
-            return self._handle(session, self.read(frame, self.me.frame_limit), now, wall_ns)
+            message = self.read(frame, self.me.frame_limit)
+            effects += self._handle(session, message, now, wall_ns)
         except ProtocolError as error:
-            return self._reject(session, error, now)
+            effects += self._reject(session, error, now)
+        return effects
 
     def _reject(self, session: Session, error: ProtocolError, now: float) -> list[Effect]:
         notice = Notice(
@@ -193,6 +207,10 @@ class Replica:
     def _hello(self, session: Session, hello: m.Hello, now: float) -> list[Effect]:
         check_hello(self.me, session, hello, self.uids)
         self.members.check(hello.cluster)
+        if session.peer is not None:
+            session.peer = hello
+            left = [] if is_writer(session) else self.siblings.left(session)
+            return [*left, *self._subscriptions.choose(now)]
         effects: list[Effect] = []
         if not self.uids.get(hello.cluster):
             self.uids[hello.cluster] = hello.uid
@@ -220,10 +238,12 @@ class Replica:
         for advert in heads.adverts:
             session.adverts[advert.origin] = advert
             self._bound(len(session.adverts))
-            if advert.origin == self.own.origin:
+            ours = advert.origin == self.own.origin
+            if ours:
                 self.acknowledged[session.cluster] = Acknowledged(advert.version, now)
+            if ours and self.own.leading:
                 effects += self._conflicts.advertised(session, advert)
-            elif advert.origin.cluster != self.me.cluster:
+            elif ours or advert.origin.cluster != self.me.cluster:
                 self.quarantine.advertised(advert, wall_ns)
                 effects += self._advertised(session, advert, now)
         session.answered = session.answered or self.own.origin not in session.enquiries
@@ -231,6 +251,8 @@ class Replica:
 
     def _advertised(self, session: Session, advert: m.Advert, now: float) -> list[Effect]:
         remote = self.remotes.get(advert.origin)
+        if advert.origin == self.own.origin and self.own.leading:
+            return []
         if not self.members.takes(advert.origin, advert.version.epoch):
             return []
         if remote is None:
@@ -341,8 +363,9 @@ class Replica:
             encode_record(record),
             taken.entries,
             head.floor,
-            replace=taken.replaced,
+            replace=taken.replaced or remote.unstored,
         )
+        remote.unstored = False
         seconds = None
         if not taken.replaced:
             seconds = self._convergence(remote, head.observed_at, wall_ns)
@@ -352,6 +375,8 @@ class Replica:
         for session in self.sessions.values():
             session.settle(now)
         effects = [store, changed, *self.announcements.spread(remote.origin)]
+        if remote.origin == self.own.origin:
+            effects += self.siblings.committed(head)
         decided = remote.index.cells_moved > moved
         return [*effects, *self.learn({}, now, wall_ns)] if decided else effects
 
@@ -364,14 +389,17 @@ class Replica:
         """Seconds from observation to now on the origin's clock; never negative."""
         offset = 0
         for session in self.sessions.values():
-            if session.cluster == remote.origin.cluster:
+            if session.cluster == remote.origin.cluster and is_writer(session):
                 offset = session.offset_ns
         return max(0, wall_ns + offset - observed_at) * 1e-9
 
     # ---- own changes ---------------------------------------------------------------------------
 
     def published(self, now: float) -> list[Effect]:
-        """The batch sealed last is durable: send it."""
+        """The batch sealed last is durable: send it, unless we lead no more."""
+        effects = self.siblings.lapse(now, self._advertised)
+        if not self.own.leading:
+            return effects
         self.own.published()
         self._reissue_at = now + REISSUE_SECONDS
         for session in self.sessions.values():
@@ -384,6 +412,16 @@ class Replica:
             return []
         self.own.reissue(wall_ns)
         return self.announcements.spread(self.own.origin, news=False)
+
+    # ---- who writes ----------------------------------------------------------------------------
+
+    def lead(self, fence: int, until: float, now: float, wall_ns: int) -> list[Effect]:
+        """We hold the cluster's lease: see :meth:`Siblings.lead`."""
+        return self.siblings.lead(fence, until, now, wall_ns)
+
+    def stand_by(self, why: str, now: float) -> list[Effect]:
+        """Write no more: see :meth:`Siblings.stand_by`."""
+        return self.siblings.stand_by(why, now, self._advertised)
 
     # ---- sending and time ----------------------------------------------------------------------
 
@@ -399,7 +437,8 @@ class Replica:
 
     def tick(self, now: float, wall_ns: int) -> list[Effect]:
         """Do what is due: beats, re-issue, stalled sources, dead links."""
-        effects = self.members.begin(now, wall_ns)
+        effects = self.siblings.lapse(now, self._advertised)
+        effects += self.members.begin(now, wall_ns)
         effects += self.quarantine.review(now, wall_ns)
         if now >= self._collect_at:
             self._collect_at = now + COLLECT_SECONDS
@@ -421,7 +460,9 @@ class Replica:
         return [*effects, *self._subscriptions.watch(now)]
 
     def _advance_freshness(self, session: Session, now: float) -> None:
-        """A beat of a directly linked origin confirms what is committed of it."""
+        """A beat of a directly linked origin's writer confirms what is committed of it."""
+        if not is_writer(session):
+            return
         advert_of = session.adverts.get
         for origin, remote in self.remotes.items():
             if origin.cluster == session.cluster and remote.known:

@@ -10,6 +10,7 @@ The replica decides; this class keeps the state of the conversation and its beat
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from crdt import Origin
 from replicator import messages as m
@@ -39,7 +40,9 @@ class Session:
         self.dialled = dialled
         self.opened_at = now
         self.peer: m.Hello | None = None
-        """The peer's hello; None before it, and again once :meth:`close` was called."""
+        """The peer's last hello; None before it, and again once :meth:`close` was called."""
+        self.hello: m.Hello | None = None
+        """What we said of ourselves last."""
         self.closing = False
         """Only what waits is still sent, nothing more is heard."""
         self.answered = False
@@ -68,6 +71,12 @@ class Session:
         self._regular_beat_at = now
         self._settled_at: float | None = None
         self._choked = False
+
+    def introduce(self, role: str, epoch: int) -> None:
+        """Say hello again, with another role: nothing else may differ from the first one."""
+        assert self.hello is not None  # noqa: S101 - it is what a session begins with
+        self.hello = replace(self.hello, role=role, epoch=epoch)
+        self.say(self.hello)
 
     def say(self, message: m.Message) -> None:
         """Put a control message into the outbox.

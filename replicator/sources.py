@@ -128,10 +128,16 @@ def best(candidates: Sequence[Candidate], avoid: int | None) -> int | None:
 
 
 def keeps(current: Candidate | None, candidates: Sequence[Candidate], avoid: int | None) -> bool:
-    """Whether the present source stays: a relay gives way to the origin, nothing else is better."""
+    """Whether the present source stays: a relay gives way to the origin, nothing else is better.
+
+    Of two agents that both claim to write the origin, the one in a higher epoch is better.
+    """
     if current is None or current.number == avoid:
         return False
-    return current.direct or not any(c.direct and c.number != avoid for c in candidates)
+    writers = [c for c in candidates if c.direct and c.number != avoid]
+    if current.direct:
+        return not any(c.version.epoch > current.version.epoch for c in writers)
+    return not writers
 
 
 def ahead(committed: Version, candidates: Sequence[Candidate], current: int) -> bool:

@@ -8,9 +8,13 @@ Invariant: ``remote.source`` is None or an open session that was sent a Want and
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from crdt import ZERO, Origin
 from replicator import messages as m
 from replicator.effects import Effect, Notice, Wake
+from replicator.handshake import is_writer
+from replicator.own_origin import OwnOrigin
 from replicator.remote_origin import RemoteOrigin
 from replicator.session import Session
 from replicator.sources import Candidate, ahead, best, keeps
@@ -19,23 +23,42 @@ from replicator.sources import Candidate, ahead, best, keeps
 class Subscriptions:
     """Chooses sources and tells them."""
 
-    def __init__(self, sessions: dict[int, Session], remotes: dict[Origin, RemoteOrigin]) -> None:
-        """Decide over the replica's own dictionaries."""
+    def __init__(
+        self, sessions: dict[int, Session], remotes: dict[Origin, RemoteOrigin], own: OwnOrigin
+    ) -> None:
+        """Decide over the replica's own parts."""
         self._sessions = sessions
         self._remotes = remotes
+        self._own = own
 
     def _candidates(self, origin: Origin) -> list[Candidate]:
+        """Who could serve ``origin``; to a stand-by its own cluster's writer comes first.
+
+        So what crosses between clusters crosses once, however many agents a cluster has.
+        """
         found = []
         for number, session in sorted(self._sessions.items()):
-            direct = session.cluster == origin.cluster
+            writes = is_writer(session) and session.cluster == origin.cluster
             advert = session.adverts.get(origin)
-            if session.peer is not None and (advert is not None or direct):
+            if session.peer is not None and (advert is not None or writes):
                 version = ZERO if advert is None else advert.version
-                found.append(Candidate(number, direct, version, session.rtt_ns, session.cluster))
-        return found
+                found.append(Candidate(number, writes, version, session.rtt_ns, session.cluster))
+        near = {c.number for c in found if self._is_near(self._sessions[c.number])}
+        return [replace(c, direct=c.number in near) for c in found] if near else found
+
+    def _is_near(self, session: Session) -> bool:
+        ours = session.cluster == self._own.origin.cluster
+        return ours and not self._own.leading and is_writer(session)
+
+    def choose(self, now: float) -> list[Effect]:
+        """Choose again for every origin: roles have changed."""
+        effects: list[Effect] = []
+        for _, remote in sorted(self._remotes.items()):
+            effects += self.assign(remote, now)
+        return effects
 
     def _stays(self, remote: RemoteOrigin, avoid: int | None) -> bool:
-        """Whether the source plainly stays: it is open, and the origin itself or not to be had.
+        """Whether the source plainly stays: open, and the origin's only agent or none to be had.
 
         What :func:`~replicator.sources.keeps` says, without looking at all candidates: adverts
         are many, and few of them change anything.
@@ -43,9 +66,12 @@ class Subscriptions:
         current = self._sessions.get(remote.source or 0)
         if current is None or current.peer is None or current.number == avoid:
             return False
+        if not self._own.leading:
+            return False
         cluster = remote.origin.cluster
-        return current.cluster == cluster or not any(
-            session.cluster == cluster for session in self._sessions.values()
+        return not any(
+            session.cluster == cluster and session is not current
+            for session in self._sessions.values()
         )
 
     def assign(self, remote: RemoteOrigin, now: float) -> list[Effect]:

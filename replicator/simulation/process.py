@@ -13,7 +13,7 @@ from typing import assert_never
 
 from clusters.model import ServiceKey
 from crdt import Origin, pack
-from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
+from replicator.effects import Changed, Claim, Close, Drop, Effect, Notice, Remember, Store, Wake
 from replicator.handshake import Self
 from replicator.outflow import Outflow
 from replicator.overlay import Overlay
@@ -207,6 +207,8 @@ class Process:
                     self.disk.facts[key] = value
                 case Notice(event):
                     self.notices[event] = self.notices.get(event, 0) + 1
+                case Claim():
+                    self.notices["claim"] = self.notices.get("claim", 0) + 1
                 case _ as unreachable:
                     assert_never(unreachable)
 

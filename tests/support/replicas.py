@@ -5,6 +5,8 @@
 commits a little later, so a crash loses a suffix of them, as a journal does.  After every event the
 node it happened to is checked (:meth:`World.check`): each committed view is exactly its owner's at
 that head, no version moves back, and what consumers were told adds up to what is shown.
+
+A node called ``fjord/1`` is one of several agents of the cluster fjord; they start standing by.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from clusters.model import Endpoint, ExportedService, LocalService, Port, Servic
 from crdt import ZERO, Entry, Head, Origin, OriginSet, StampClock, Version
 from replicator import messages as m
 from replicator.codec import decode, decode_head, decode_record
-from replicator.effects import Changed, Close, Drop, Effect, Notice, Remember, Store, Wake
+from replicator.effects import Changed, Claim, Close, Drop, Effect, Notice, Remember, Store, Wake
 from replicator.handshake import Self
 from replicator.outflow import CHUNK_BYTES, Outflow
 from replicator.own_origin import OwnBatch, OwnOrigin
@@ -28,6 +30,7 @@ from replicator.projection import Projector
 from replicator.readiness import Start, answered_by, caught_up_with, is_current, may_publish
 from replicator.remote_origin import RemoteOrigin
 from replicator.replica import Replica
+from replicator.siblings import reconciled
 from tests.support.signers import FakeSigner, FakeVerifier
 
 WALL_NS = 1_764_655_200_000_000_000
@@ -137,6 +140,10 @@ class Node:
     def __init__(self, world: World, name: str, peers: frozenset[str]) -> None:
         self.world = world
         self.name = name
+        self.cluster, _, agent = name.partition("/")
+        self.leased = bool(agent)
+        self.claims: list[int] = []
+        """What it wanted the lease to be asked for."""
         self.peers = peers
         self.disk = Disk()
         self.services: dict[ServiceKey, LocalService] = {}
@@ -149,7 +156,7 @@ class Node:
         self.lives = 0
         self.skew_ns = 0
         self.verifier = FakeVerifier()
-        self.signer = FakeSigner(name)
+        self.signer = FakeSigner(self.cluster)
         self.gated = False
         """Publish and relay only when the readiness rules allow it."""
         self.unsaved: deque[Store] = deque()
@@ -170,12 +177,15 @@ class Node:
             elements = OriginSet.restored(kept.head.version, kept.head.floor, rows)
             clock = StampClock(last=kept.last_stamp, ceiling=kept.ceiling)
             epoch = kept.epoch
-        own = OwnOrigin(Origin(self.name), self.signer, epoch=epoch, clock=clock, elements=elements)
+        origin = Origin(self.cluster)
+        own = OwnOrigin(origin, self.signer, epoch=epoch, clock=clock, elements=elements)
         if kept is not None:
             own.restore_head(kept.head)
-        me = Self("set", self.name, f"{self.name}-{self.lives}", f"uid-{self.name}", "test")
-        self.projector = Projector(self.name)
-        self.replica = Replica(me, own, self.verifier, self.disk.restored())
+        remotes = reconciled(own, self.disk.restored(), leased=self.leased)
+        instance, uid = f"{self.name}-{self.lives}", f"uid-{self.cluster}"
+        me = Self("set", self.cluster, instance, uid, "test", leased=self.leased)
+        self.projector = Projector(self.cluster)
+        self.replica = Replica(me, own, self.verifier, remotes)
         self.replica._outflow = Outflow(self.world.chunk_bytes)
         self.begun = Start(self.world.now, kept is None, self.peers)
         self.may_publish = not self.gated
@@ -226,6 +236,23 @@ class Node:
         self.store()
         self.send()
 
+    # ---- who writes ----------------------------------------------------------------------------
+
+    def lead(self, fence: int, seconds: float = 10.0) -> None:
+        """It holds its cluster's lease for so long; it looks at the cluster and publishes."""
+        now = self.world.now
+        self.perform(self.replica.lead(fence, now + seconds, now, self.wall_ns))
+        self.world.check(self)
+        if self.replica.own.dirty:
+            for service in self.services.values():
+                self._state(service)
+            self.publish()
+
+    def stand_by(self, why: str = "released") -> None:
+        """It holds the lease no more."""
+        self.perform(self.replica.stand_by(why, self.world.now))
+        self.world.check(self)
+
     def withdraw(self, key: ServiceKey = CART) -> None:
         """The service has no endpoints any more; publish that."""
         self.say(key=key)
@@ -251,6 +278,8 @@ class Node:
                     self.world.closing(self, number)
                 case Remember(key, value):
                     self.facts[key] = value
+                case Claim(above):
+                    self.claims.append(above)
                 case Notice():
                     self.notices.append(effect)
 
@@ -293,7 +322,8 @@ class Node:
     def sees(self, cluster: str, key: ServiceKey = CART) -> list[str]:
         """Visible addresses of a service, with ``!`` for those that are not ready."""
         remote = self.replica.remotes.get(Origin(cluster))
-        index = self.replica.own.index if cluster == self.name else remote and remote.index
+        own = self.replica.own
+        index = own.index if cluster == self.cluster and own.leading else remote and remote.index
         rows = index.visible(key) if index else []
         return [row.address + ("" if row.ready else "!") for _, row in rows]
 
@@ -360,7 +390,8 @@ class World:
         ends = []
         for mine, theirs in ((dialler, listener), (listener, dialler)):
             node, dialled = self[mine], mine == dialler
-            number, effects = node.replica.open_session(theirs, dialled=dialled, now=self.now)
+            far = self[theirs].cluster
+            number, effects = node.replica.open_session(far, dialled=dialled, now=self.now)
             ends.append((_End(node, number), effects))
         link = Link((ends[0][0], ends[1][0]), delay)
         self.links.append(link)
@@ -475,6 +506,11 @@ class World:
 
     def check(self, node: Node) -> None:
         """Properties 12, 13 and 22 on one node, now."""
+        own = node.replica.own
+        if own.leading:
+            node.views.pop(own.origin, None)
+        elif own.origin not in node.views and node.version(node.cluster) > ZERO:
+            node.views[own.origin] = live(node.remote(node.cluster).elements)
         for origin, remote in node.replica.remotes.items():
             if not remote.known:
                 continue
