@@ -16,14 +16,6 @@ taken is the epoch, it is higher than any before, and everybody refuses what com
 once it knows the higher.  The holder's next renewal fails too, as the lease has changed.  Early
 taking costs at most a needless epoch, never a wrong view.  One condition alone is not enough: a
 broken link says nothing about the lease, and 6 s without a renewal may be a slow API server.
-
-**A clean stop** gives the lease back, so whoever hears of it (:meth:`Elector.released`) or loses
-the link (:meth:`Elector.contact_lost`) takes it with its next read, which is at once.
-
-The lease may vanish: it then counts as held, unchanged, by whom held it last, who makes it again at
-once.  A taking whose answer was lost is never believed in: it is repeated under the next number.
-Whoever had never seen it begins at one again; that such a number is no new epoch is found out when
-heads of the former writer are met (:meth:`Elector.exceed`).
 """
 
 from __future__ import annotations
@@ -77,6 +69,14 @@ class Elector:
     The caller runs :meth:`step` at :attr:`wake_at` and after every call of another method, carries
     out what it returns (one call at a time), and asks :meth:`leads` before every write of the set:
     leading ends at a time, not with a call.
+
+    **A clean stop** gives the lease back, so whoever hears of it (:meth:`Elector.released`) or
+    loses the link (:meth:`Elector.contact_lost`) takes it with its next read, which is at once.
+
+    The lease may vanish: it then counts as held, unchanged, by whom held it last, who makes it
+    again at once.  A taking whose answer was lost is never believed in: it is repeated under
+    the next number. Whoever had never seen it begins at one again; that such a number is no new
+    epoch is found out when heads of the former writer are met (:meth:`Elector.exceed`).
     """
 
     def __init__(self, me: str, timing: LeaseTiming | None = None, *, former: str = "") -> None:
