@@ -2,7 +2,7 @@
 
 Reads what ``encode`` or ``snapshot export`` wrote.  Only other clusters' endpoints are written, and
 only those whose address may be visible (kubernetes.md E8).  Of an endpoint given several times the
-newest stamp counts.  Pure.
+newest stamp counts.  Pure.  Mode mcs: :mod:`replicator.multicluster_planning`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from clusters.catalog import ServiceCatalog
 from clusters.errors import ManifestError
 from clusters.manifests import Located
-from clusters.model import ChangeOp, Endpoint, Manifest, PortSet, ServiceKey
+from clusters.model import ChangeOp, Endpoint, ExportedService, Manifest, PortSet, ServiceKey
 from clusters.settings import ExportMode, NamespaceFilter
-from clusters.slices import SliceSettings, full_plan
+from clusters.slices import Plan, SliceSettings, full_plan
 from crdt import Stamp
 from replicator.errors import InputError
 from replicator.items import Item, parse_endpoint, parse_item, parse_tag
@@ -64,24 +64,55 @@ def _from_entries(rows: list[Any], source: str) -> list[Item]:
     exported: set[tuple[str, ServiceKey]] = set()
     for index, row in enumerate(rows):
         where = f"{source}: entries[{index}]"
-        element = row.get("element") if isinstance(row, dict) else None
-        if not isinstance(element, list) or not element:
-            message = f"{where}: element is not a list"
-            raise InputError(message, cure=_CURE)
-        stamp = parse_tag(row.get("tag"), where)
+        stamp, element = _entry(row, where)
         if element[0] not in ("endpoint", "export") or row.get("op") != "add":
             continue
-        if len(element) < _ELEMENT_FIELDS or not all(
-            isinstance(item, str) for item in element[:_ELEMENT_FIELDS]
-        ):
-            message = f"{where}: element names no service"
-            raise InputError(message, cure=_CURE)
-        key = ServiceKey(element[2], element[3])
+        key = _entry_key(element, where)
         if element[0] == "export":
             exported.add((stamp.cluster, key))
         else:
             found.append(Item(key, _entry_endpoint(element, row.get("value"), where), stamp))
     return [item for item in found if (item.stamp.cluster, item.key) in exported]
+
+
+def read_exports(document: object, source: str) -> list[StatedExport]:
+    """Export states that the ``entries`` of a decoded document add; none where it has no entries.
+
+    Raises :class:`InputError` naming the place.
+    """
+    rows = document.get("entries") if isinstance(document, dict) else None
+    found: list[StatedExport] = []
+    for index, row in enumerate(rows if isinstance(rows, list) else []):
+        where = f"{source}: entries[{index}]"
+        stamp, element = _entry(row, where)
+        if element[0] != "export" or row.get("op") != "add":
+            continue
+        value = row.get("value")
+        fields = value if isinstance(value, dict) else {}
+        properties, created_at = fields.get("properties", {}), fields.get("created_at")
+        if not isinstance(properties, dict) or not isinstance(created_at, str | None):
+            message = f"{where}: the value is no export state"
+            raise InputError(message, cure=_CURE)
+        export = ExportedService(created_at, tuple(sorted(properties.items())))
+        found.append(StatedExport(_entry_key(element, where), export, stamp))
+    return found
+
+
+def _entry(row: object, where: str) -> tuple[Stamp, list[Any]]:
+    element = row.get("element") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(element, list) or not element:
+        message = f"{where}: element is not a list"
+        raise InputError(message, cure=_CURE)
+    return parse_tag(row.get("tag"), where), element
+
+
+def _entry_key(element: list[Any], where: str) -> ServiceKey:
+    if len(element) < _ELEMENT_FIELDS or not all(
+        isinstance(item, str) for item in element[:_ELEMENT_FIELDS]
+    ):
+        message = f"{where}: element names no service"
+        raise InputError(message, cure=_CURE)
+    return ServiceKey(element[2], element[3])
 
 
 def _entry_endpoint(element: list[Any], value: object, where: str) -> Endpoint:
@@ -94,6 +125,15 @@ def _entry_endpoint(element: list[Any], value: object, where: str) -> Endpoint:
         ]
     state = value if isinstance(value, dict) else {}
     return parse_endpoint({**state, "address": address, "ports": ports}, where)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedExport:
+    """That a cluster, the stamp's, exports a service."""
+
+    key: ServiceKey
+    export: ExportedService
+    stamp: Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +160,7 @@ class Planned:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class Wanted:
     """Newest statements by service, source cluster and identity."""
 
     found: dict[ServiceKey, dict[str, dict[tuple[str, PortSet], Item]]] = field(
@@ -129,6 +169,7 @@ class _Wanted:
     warnings: list[str] = field(default_factory=list)
 
     def take(self, item: Item) -> None:
+        """Take in one statement, unless its address must not be visible."""
         cluster = item.stamp.cluster
         if not may_be_visible(item.endpoint):
             self.warnings.append(
@@ -141,6 +182,7 @@ class _Wanted:
             rows[item.endpoint.identity] = item
 
     def remote(self, key: ServiceKey) -> dict[str, list[Endpoint]]:
+        """Endpoints of a service by source cluster."""
         return {
             cluster: [item.endpoint for item in rows.values()]
             for cluster, rows in self.found.get(key, {}).items()
@@ -164,46 +206,69 @@ def plan_objects(
     the place of one that cannot be read.
     """
     settings = settings or SliceSettings()
-    wanted = _Wanted()
+    wanted = Wanted()
     for item in items:
         if item.stamp.cluster != cluster:
             wanted.take(item)
-    catalog = _index(cluster, existing)
-    warnings = list(wanted.warnings)
-    objects: list[Manifest] = []
-    writes: dict[ChangeOp, list[Manifest]] = {op: [] for op in ChangeOp}
+    catalog = index_of(cluster, existing)
+    written = Writes(list(wanted.warnings))
     for key in sorted({*wanted.found, *catalog.owned_services()}):
         remote, observed = wanted.remote(key), catalog.owned(key)
         plan = full_plan(key, remote, observed, settings=settings, deletable=lambda _: True)
+        written.add(key, observed, plan)
+    return written.planned()
+
+
+@dataclass(slots=True)
+class Writes:
+    """Plans of services, put together."""
+
+    warnings: list[str]
+    objects: list[Manifest] = field(default_factory=list)
+    by_op: dict[ChangeOp, list[Manifest]] = field(
+        default_factory=lambda: {op: [] for op in ChangeOp}
+    )
+
+    def add(self, key: ServiceKey, observed: Iterable[Manifest], plan: Plan) -> None:
+        """Take in the plan of one service, whose objects are ``observed`` before."""
+        held = {_named(manifest): manifest for manifest in observed}
         for change in plan.changes:
-            writes[change.op].append(change.manifest)
-        objects += _after(observed, plan.changes)
-        warnings += [
+            self.by_op[change.op].append(change.manifest)
+            if change.op is ChangeOp.DELETE:
+                held.pop(_named(change.manifest), None)
+            else:
+                held[_named(change.manifest)] = change.manifest
+        self.objects += (held[name] for name in sorted(held))
+        self.warnings += [
             f"{key} of {item.cluster}: {item.endpoints} endpoints not written: {item.reason}"
             for item in plan.refused
         ]
-    return Planned(
-        objects=tuple(objects),
-        creates=tuple(writes[ChangeOp.CREATE]),
-        updates=tuple(writes[ChangeOp.UPDATE]),
-        deletes=tuple(writes[ChangeOp.DELETE]),
-        warnings=tuple(warnings),
+
+    def planned(self) -> Planned:
+        """All of it."""
+        return Planned(
+            objects=tuple(self.objects),
+            creates=tuple(self.by_op[ChangeOp.CREATE]),
+            updates=tuple(self.by_op[ChangeOp.UPDATE]),
+            deletes=tuple(self.by_op[ChangeOp.DELETE]),
+            warnings=tuple(self.warnings),
+        )
+
+
+def _named(manifest: Manifest) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]
+
+
+def index_of(
+    cluster: str, existing: Iterable[Located], *, multicluster: bool = False
+) -> ServiceCatalog:
+    """Existing objects by service.  Raises :class:`InputError` for one that cannot be read."""
+    catalog = ServiceCatalog(
+        cluster=cluster,
+        export=ExportMode.ALL,
+        namespaces=NamespaceFilter(),
+        multicluster=multicluster,
     )
-
-
-def _after(observed: Iterable[Manifest], changes: Iterable[Any]) -> list[Manifest]:
-    """The objects there will be once ``changes`` are carried out, by name."""
-    held = {manifest["metadata"]["name"]: manifest for manifest in observed}
-    for change in changes:
-        if change.op is ChangeOp.DELETE:
-            held.pop(change.name, None)
-        else:
-            held[change.name] = change.manifest
-    return [held[name] for name in sorted(held)]
-
-
-def _index(cluster: str, existing: Iterable[Located]) -> ServiceCatalog:
-    catalog = ServiceCatalog(cluster=cluster, export=ExportMode.ALL, namespaces=NamespaceFilter())
     for item in existing:
         try:
             catalog.upsert(item.manifest)

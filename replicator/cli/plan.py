@@ -1,4 +1,4 @@
-"""``replicator plan``: elements to the EndpointSlices a cluster would hold; needs no agent."""
+"""``replicator plan``: elements to the objects a cluster would hold; needs no agent."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import typer
 
 from clusters.errors import ManifestError
 from clusters.manifests import Located, parse_documents, parse_manifests
+from clusters.multicluster.conditions import instant
 from crdt import Stamp, StampError
 from replicator.cli.files import DocumentFormat, read_file, shown_name
 from replicator.cli.output import emit
 from replicator.errors import InputError
 from replicator.items import Item
-from replicator.planning import plan_objects, read_items
+from replicator.multicluster_planning import plan_multicluster
+from replicator.planning import StatedExport, plan_objects, read_exports, read_items
+from replicator.system_clock import SystemClock
 
 
 class PlanMode(StrEnum):
@@ -25,8 +28,9 @@ class PlanMode(StrEnum):
     MCS = "mcs"
 
 
-def _items(files: list[str]) -> list[Item]:
-    found: list[Item] = []
+def _stated(files: list[str]) -> tuple[list[Item], list[StatedExport]]:
+    items: list[Item] = []
+    exports: list[StatedExport] = []
     for name in files:
         source = shown_name(name)
         try:
@@ -38,8 +42,9 @@ def _items(files: list[str]) -> list[Item]:
             message = f"{source}: it is empty"
             raise InputError(message, cure="give a file that encode or snapshot export wrote")
         for document, _ in documents:
-            found += read_items(document, source)
-    return found
+            items += read_items(document, source)
+            exports += read_exports(document, source)
+    return items, exports
 
 
 def _existing(name: str | None) -> list[Located]:
@@ -51,10 +56,7 @@ def _existing(name: str | None) -> list[Located]:
         raise InputError(error.message, cure=error.cure) from error
 
 
-def _check(cluster: str, mode: PlanMode) -> None:
-    if mode is PlanMode.MCS:
-        message = "--mode mcs is not available yet"
-        raise InputError(message, cure="use --mode endpointslices")
+def _check(cluster: str) -> None:
     try:
         Stamp(0, cluster)
     except StampError as error:
@@ -81,9 +83,15 @@ def plan(
         DocumentFormat, typer.Option("--output", "-o", help="Form of the document.")
     ] = DocumentFormat.JSON,
 ) -> None:
-    """Show the EndpointSlices a cluster would hold, or the writes that lead there."""
-    _check(cluster, mode)
-    planned = plan_objects(cluster, _items(files), _existing(existing))
+    """Show the objects a cluster would hold, or the writes that lead there."""
+    _check(cluster)
+    items, exports = _stated(files)
+    objects = _existing(existing)
+    if mode is PlanMode.MCS:
+        now = instant(SystemClock().wall_ns())
+        planned = plan_multicluster(cluster, items, exports, objects, now=now)
+    else:
+        planned = plan_objects(cluster, items, objects)
     for warning in planned.warnings:
         typer.echo(f"warning: {warning}", err=True)
     emit(planned.listing() if existing is None else planned.writes(), output.value)

@@ -14,11 +14,20 @@ from hypothesis import strategies as st
 
 from clusters.manifests import Located
 from clusters.model import Endpoint, Port, ServiceKey
+from clusters.multicluster.names import derived_name
 from crdt import Stamp
 from replicator.errors import InputError
 from replicator.items import Item, item_of, parse_item
 from replicator.planning import plan_objects, read_items
-from tests.clusters.makers import CART, endpoint, endpoint_sets, entry, json_values, slice_of
+from tests.clusters.makers import (
+    CART,
+    endpoint,
+    endpoint_sets,
+    entry,
+    json_values,
+    object_of,
+    slice_of,
+)
 from tests.replicator.cli.offline import run, run_both, run_json
 
 HTTP = (Port("http", 8080),)
@@ -153,10 +162,100 @@ def test_what_cannot_be_written_is_told_on_stderr(tmp_path: Path, capsys: Captur
     ]
 
 
-def test_mcs_mode_is_one_clear_error(tmp_path: Path, capsys: Capture) -> None:
-    path = write(tmp_path, "e.json", document())
-    with pytest.raises(InputError, match=r"not available yet.*endpointslices"):
-        run(capsys, "plan", path, "--cluster", "fjord", "--mode", "mcs")
+def mcs(capsys: Capture, path: str, *arguments: str) -> Any:
+    return run_json(capsys, "plan", path, "--cluster", "fjord", "--mode", "mcs", *arguments)
+
+
+def snapshot_entries(**exports: dict[str, Any]) -> dict[str, Any]:
+    """Entries of a snapshot: each cluster exports the service and has one endpoint."""
+    rows: list[dict[str, Any]] = []
+    for number, (cluster, properties) in enumerate(exports.items()):
+        tag = f"{cluster}:{number + 1}"
+        created = f"2026-03-01T10:00:0{number}Z"
+        value = {"created_at": created, "properties": {"type": "ClusterSetIP", **properties}}
+        element = ["export", cluster, "shop", "cart"]
+        rows.append({"element": element, "op": "add", "tag": tag, "value": value})
+        ports = [["http", 8080, "TCP", None]]
+        element = ["endpoint", cluster, "shop", "cart", f"10.40.{number}.4", ports]
+        rows.append({"element": element, "op": "add", "tag": tag, "value": {}})
+    return {"entries": rows}
+
+
+DECLARED = {"ports": [{"name": "http", "port": 80, "protocol": "TCP"}]}
+
+
+def test_mcs_mode_of_elements_writes_slices_of_all_clusters_without_an_owner(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = write(tmp_path, "e.json", document(item(4, "mesa"), item(5, "fjord")))
+    found = mcs(capsys, path)["items"]
+    assert [row["kind"] for row in found] == ["EndpointSlice", "EndpointSlice"]
+    for row in found:
+        assert "ownerReferences" not in row["metadata"]
+        labels = row["metadata"]["labels"]
+        assert labels["kubernetes.io/service-name"] == derived_name(CART)
+    sources = [
+        row["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"] for row in found
+    ]
+    assert sources == ["fjord", "mesa"]
+
+
+@pytest.mark.parametrize(("kind", "proxied"), [("ClusterSetIP", True), ("Headless", False)])
+def test_mcs_mode_of_elements_takes_the_import_that_exists_for_owner(
+    tmp_path: Path, capsys: Capture, kind: str, *, proxied: bool
+) -> None:
+    path = write(tmp_path, "e.json", document(item(4)))
+    there = object_of("ServiceImport", "cart", metadata={"uid": "u-1"}, spec={"type": kind})
+    there["apiVersion"] = "multicluster.x-k8s.io/v1beta1"
+    existing = write(tmp_path, "have.yaml", yaml.safe_dump(there))
+    writes = mcs(capsys, path, "--existing", existing)
+    assert (writes["updates"], writes["deletes"]) == ([], [])
+    (made,) = writes["creates"]
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("ServiceImport", "cart", "u-1")
+    assert ("kubernetes.io/service-name" in made["metadata"]["labels"]) == proxied
+
+
+def test_mcs_mode_of_a_snapshot_plans_the_whole_import(tmp_path: Path, capsys: Capture) -> None:
+    stated = snapshot_entries(mesa=DECLARED, fjord={**DECLARED, "type": "Headless"})
+    path = write(tmp_path, "s.json", stated)
+    found = mcs(capsys, path)["items"]
+    assert [row["kind"] for row in found] == [
+        *("EndpointSlice", "EndpointSlice", "Service", "ServiceImport")
+    ]
+    assert found[-1]["spec"]["type"] == "ClusterSetIP"
+    assert found[-2]["metadata"]["name"] == derived_name(CART)
+    again = write(tmp_path, "have.json", {"kind": "List", "items": found})
+    writes = mcs(capsys, path, "--existing", again)
+    (told,) = (row for row in writes["updates"] if row["kind"] == "ServiceImport")
+    assert told["status"]["clusters"] == [{"cluster": "fjord"}, {"cluster": "mesa"}]
+    nothing = write(tmp_path, "n.json", {"entries": []})
+    gone = mcs(capsys, nothing, "--existing", again)
+    assert [len(gone[name]) for name in ("creates", "updates", "deletes")] == [0, 0, 4]
+
+
+def test_mcs_mode_leaves_an_import_of_others_alone_and_says_so(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = write(tmp_path, "s.json", snapshot_entries(mesa=DECLARED))
+    there = object_of("ServiceImport", "cart", metadata={"uid": "u-1"}, spec={})
+    there["apiVersion"] = "multicluster.x-k8s.io/v1beta1"
+    objects = [there, object_of("ServiceExport", "cart")]
+    existing = write(tmp_path, "have.yaml", yaml.safe_dump_all(objects))
+    arguments = ("plan", path, "--cluster", "fjord", "--mode", "mcs", "--existing", existing)
+    out, err = run_both(capsys, *arguments)
+    assert [row["kind"] for row in json.loads(out)["creates"]] == ["EndpointSlice"]
+    assert err == "warning: shop/cart: the ServiceImport that exists is not ours\n"
+
+
+@pytest.mark.parametrize("value", [{"properties": 5}, {"properties": {}, "created_at": 5}])
+def test_mcs_mode_names_an_export_state_that_is_none(
+    tmp_path: Path, capsys: Capture, value: Any
+) -> None:
+    row = {"element": ["export", "mesa", "shop", "cart"], "op": "add", "tag": "mesa:1"}
+    path = write(tmp_path, "s.json", {"entries": [{**row, "value": value}]})
+    with pytest.raises(InputError, match=r"entries\[0\].*no export state"):
+        mcs(capsys, path)
 
 
 @pytest.mark.parametrize(
