@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
 
@@ -25,8 +25,20 @@ from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
 from replicator.config import Config
-from replicator.effects import Changed, Claim, Close, Drop, Effect, Notice, Remember, Store, Wake
-from replicator.errors import JournalError, ReplicatorError
+from replicator.decisions import Decisions
+from replicator.effects import (
+    Changed,
+    Claim,
+    Close,
+    Drop,
+    Effect,
+    Notice,
+    Remember,
+    Review,
+    Store,
+    Wake,
+)
+from replicator.errors import JournalError
 from replicator.exporter import Exporter
 from replicator.handshake import Self
 from replicator.identity import PeerIdentity
@@ -60,16 +72,16 @@ from replicator.readiness import (
 from replicator.recorder import Recorder
 from replicator.replica import Replica
 from replicator.snapshots import OriginSnapshot
-from replicator.staleness import Policy, Rule, Staleness
+from replicator.staleness import Rule
 from replicator.transport.admission import refused
 from replicator.transport.base import Dialer, Listener, Refusal
 from replicator.transport.identity_files import Credentials
 from replicator.transport.reload import LiveTls
 from replicator.version import __version__
+from replicator.visibility import Visibility
 
 _TICK_SECONDS = 0.1
 _GRACE_SECONDS = 5.0
-_STORED_SECONDS = 10.0
 _log = structlog.get_logger()
 
 
@@ -104,8 +116,6 @@ class Agent:
         self.equal_at: dict[int, float] = {}
         """Session number to the monotonic time its digest last equalled ours."""
         self.draining = False
-        self.stored_seconds = _STORED_SECONDS
-        """How long a decision may take to reach the disk before the operator is told."""
         self._first_head = asyncio.Event()
         self.recorder = Recorder(journal, replica.remotes, clock)
         self.links = Links(replica, self.recorder, clock, rng, self.perform, self.expected())
@@ -119,12 +129,15 @@ class Agent:
             else Importer(
                 self.target,
                 self.imports,
-                self._view,
+                self.view,
                 self._deletable,
                 clock,
-                Staleness(Rule(**asdict(config.stale)), self.start.at),
+                Visibility(
+                    Rule(**asdict(config.stale)), self.start.at, lambda: replica.steering.rules
+                ),
             )
         )
+        self.decisions = Decisions(self)
         self.views = Views(self)
         self.gauges = Gauges(self)
         tls.on_change(self.use)
@@ -267,9 +280,13 @@ class Agent:
             for key in self._importable():
                 self.imports.add(key)
 
+    def _write_anew(self, services: Iterable[ServiceKey]) -> None:
+        for key in sorted(services):
+            self.imports.add(key)
+
     def _review(self) -> None:
         """Have written what the policy says of clusters that fell silent or were heard again."""
-        if self.importer is None or self.config.stale.policy is Policy.KEEP:
+        if self.importer is None or not self.importer.reviews:
             return
         known = {o.cluster: r for o, r in self.replica.remotes.items() if r.known}
         self.importer.review(
@@ -302,6 +319,8 @@ class Agent:
                     self.recorder.keep(effect)
                 case Changed():
                     self._changed(effect)
+                case Review(services):
+                    self._write_anew(services)
                 case Wake(number):
                     self.links.wake(number)
                 case Close(number, code, reason):
@@ -359,34 +378,10 @@ class Agent:
             return None
         return refused(self.replica.members.refusal(peer.cluster))
 
-    async def decide(self, decision: str, cluster: str) -> dict[str, Any]:
-        """Forget or admit a cluster; returns when that is on disk.
-
-        Raises what :meth:`~replicator.members.Members.decide` does, and ``decision_not_stored``.
-        """
-        now, members = self.clock.monotonic(), self.replica.members
-        decided = members.decide(decision, cluster, now)
-        if decided.cell is not None:
-            self.perform(self.replica.learn({cluster: decided.cell}, now, self.clock.wall_ns()))
-            await self._stored(self.replica.own.clean_stop())
-        counts = {"elements": decided.elements, "services": decided.services}
-        return {"cluster": cluster, "decision": decision, **counts}
-
-    async def _stored(self, stamp: int) -> None:
-        """Wait until our origin is on disk up to ``stamp``."""
-        until = self.clock.monotonic() + self.stored_seconds
-        while self.clock.monotonic() < until:
-            head = self.replica.own.published_head
-            if head is not None and head.stamp >= stamp:
-                return
-            await self.clock.sleep(_STORED_SECONDS / 1000)
-        why = self.publisher.failing or "this agent has not published yet"
-        message = f"decided, but not stored and not told to others yet: {why}"
-        raise ReplicatorError(message, cure="see replicator status", code="decision_not_stored")
-
     # ---- what others ask -----------------------------------------------------------------------
 
-    def _view(self, key: ServiceKey) -> Mapping[str, list[Endpoint]]:
+    def view(self, key: ServiceKey) -> Mapping[str, list[Endpoint]]:
+        """Visible endpoints of a service by source cluster, ours left out."""
         view: dict[str, list[Endpoint]] = {}
         for origin, remote in sorted(self.replica.remotes.items()):
             endpoints = [endpoint for _, endpoint in remote.index.visible(key)]

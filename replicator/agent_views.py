@@ -17,6 +17,7 @@ from replicator import __version__
 from replicator.config import describe
 from replicator.freshness import State, milliseconds, state_of
 from replicator.items import item_of
+from replicator.policies import Setting, Subject, described
 from replicator.service_index import ServiceIndex
 from replicator.session import Session
 from replicator.snapshots import OriginSnapshot, build
@@ -300,7 +301,24 @@ class Views:
 
     async def decide(self, decision: str, cluster: str) -> Json:
         """See :class:`AgentViews`."""
-        return await self._agent.decide(decision, cluster)
+        return await self._agent.decisions.member(decision, cluster)
+
+    def policies(self) -> list[Json]:
+        """See :class:`AgentViews`."""
+        rules = self._agent.replica.steering.rules
+        return [
+            {
+                **described(subject),
+                "setting": rules.settings[subject],
+                "by": rules.cells[subject].by,
+                "order": rules.cells[subject].order,
+            }
+            for subject in sorted(rules.settings)
+        ]
+
+    async def steer(self, subject: Subject, setting: Setting) -> Json:
+        """See :class:`AgentViews`."""
+        return await self._agent.decisions.policy(subject, setting)
 
     def subscribe(self) -> AsyncIterator[Json]:
         """See :class:`AgentViews`."""

@@ -39,6 +39,13 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """Policies changed: what is written of ``services`` is to be decided anew."""
+
+    services: frozenset[ServiceKey]
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """Session ``number`` has something to send."""
 
@@ -81,4 +88,4 @@ class Claim:
     above: int
 
 
-Effect = Store | Drop | Changed | Wake | Close | Remember | Notice | Claim
+Effect = Store | Drop | Changed | Review | Wake | Close | Remember | Notice | Claim

@@ -3,8 +3,8 @@
 For each touched service it plans the difference between what should exist and what the cluster
 shows, and carries it out.  Memory of earlier writes is never trusted over what the cluster shows.
 Nothing of a source cluster is deleted before a complete state of that cluster is known
-(``deletable``).  Of a cluster that fell silent is written what the ``stale`` policy says
-(:mod:`replicator.staleness`).
+(``deletable``).  Of a cluster that fell silent, is drained or has a weight is written what that
+leaves of it (:mod:`replicator.visibility`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clusters.model import Endpoint, ServiceKey, SliceChange
 from clusters.slice_names import source_cluster_of
 from clusters.slices import SliceSettings, plan
 from clusters.work_queue import WorkQueue
-from replicator.staleness import Staleness
+from replicator.visibility import Visibility
 
 _WORKERS = 4
 _REFUSED_SECONDS = 600.0
@@ -41,7 +41,7 @@ class Importer:
         view: View,
         deletable: Callable[[str], bool],
         clock: Clock,
-        staleness: Staleness,
+        visibility: Visibility,
     ) -> None:
         """``deletable(cluster)`` says whether objects of that source cluster may be deleted."""
         self._cluster = cluster
@@ -49,7 +49,7 @@ class Importer:
         self._view = view
         self._deletable = deletable
         self._clock = clock
-        self._staleness = staleness
+        self._visibility = visibility
         self._settings = SliceSettings()
         self.waiting: dict[ServiceKey, str] = {}
         """Services that wait for their namespace, with the reason."""
@@ -83,7 +83,7 @@ class Importer:
     async def reconcile(self, key: ServiceKey) -> bool:
         """Write what ``key`` lacks; True when it should be tried again after a back-off."""
         owned = self._cluster.owned(key)
-        seen = self._staleness.seen(self._view(key), owned)
+        seen = self._visibility.seen(key, self._view(key), owned)
         changes = plan(
             key,
             seen.endpoints,
@@ -118,6 +118,11 @@ class Importer:
             self.failing[key] = refused
         return again
 
+    @property
+    def reviews(self) -> bool:
+        """Whether :meth:`review` can change anything: some service has a policy but ``keep``."""
+        return self._visibility.reviews
+
     def review(
         self,
         fresh_at: Mapping[str, float | None],
@@ -131,8 +136,8 @@ class Importer:
         states; before the view is ``current`` nothing is turned down.
         """
         now = self._clock.monotonic()
-        for cluster in self._staleness.review(fresh_at, now, current=current):
-            _log.info("stale_policy_applied", cluster=cluster, show=self._staleness.of(cluster))
+        for cluster, show in self._visibility.review(fresh_at, now, current=current):
+            _log.info("stale_policy_applied", cluster=cluster, show=show)
             for key in sorted({*services(cluster), *self._written_of(cluster)}):
                 self._queue.add(key)
 

@@ -132,6 +132,10 @@ def _member_value(value: object) -> None:
     _label(by)
 
 
+def _anything(_: object) -> None:
+    """Policies of newer versions must pass: what cannot be read is not acted on, never refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One registered kind: its name in JSON, and checks that raise on a wrong key or value."""
@@ -144,8 +148,10 @@ class Kind:
 ENDPOINT = 1
 EXPORT = 2
 CLUSTER = 3
+POLICY = 4
+"""What operators decided about traffic, see :mod:`replicator.policies`."""
 MEMBER = 5
-"""A decision about a cluster, see :mod:`replicator.membership`; 4 is kept for policies."""
+"""A decision about a cluster, see :mod:`replicator.membership`."""
 FORGET, ADMIT = "forget", "admit"
 MOST_MEMBER_NUMBER = 1 << 62
 """Greatest order and minimum epoch, so that there always is an epoch above the minimum."""
@@ -154,6 +160,7 @@ KINDS: dict[int, Kind] = {
     ENDPOINT: Kind("endpoint", _endpoint_key, _endpoint_value),
     EXPORT: Kind("export", _export_key, _export_value),
     CLUSTER: Kind("cluster", _cluster_key, _cluster_value),
+    POLICY: Kind("policy", _anything, _anything),
     MEMBER: Kind("member", _member_key, _member_value),
 }
 

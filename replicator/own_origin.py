@@ -31,18 +31,23 @@ from replicator.kinds import MAX_ENTRY_BYTES
 from replicator.membership import is_member
 from replicator.messages import Record
 from replicator.outflow import Served
+from replicator.policies import is_policy
 from replicator.projection import service_of
 from replicator.service_index import ServiceIndex
 from replicator.signing import Signer
 
 _STAMP = itemgetter(1)
 MEMBERS = "members"
+POLICIES = "policies"
 
 Group = ServiceKey | str | None
-"""What is stated together: a service, None for the cluster's own element, or :data:`MEMBERS`."""
+"""What is stated together: a service, None for the cluster's own element, :data:`MEMBERS` or
+:data:`POLICIES`."""
 
 
 def _group_of(element: bytes) -> Group:
+    if is_policy(element):
+        return POLICIES
     return MEMBERS if is_member(element) else service_of(element)
 
 

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from crdt.version_vector import ZERO
 from replicator import messages as m
+from replicator import policies
 from replicator.announcements import Announcements
 from replicator.codec import (
     MINOR,
@@ -36,6 +37,7 @@ from replicator.remote_origin import Outcome, RemoteOrigin, Taken
 from replicator.session import Session
 from replicator.siblings import Siblings
 from replicator.signing import Verifier
+from replicator.steering import Steering
 from replicator.subscriptions import Subscriptions
 
 REISSUE_SECONDS = 10.0
@@ -87,6 +89,7 @@ class Replica:
             self._conflicts,
             self.members,
         )
+        self.steering = Steering(own, self.remotes, self.members, self.uids, self.acknowledged)
 
     def expect_members(self, clusters: Iterable[str], now: float) -> None:
         """Keep tombstones for these until they acknowledge, or an hour has passed."""
@@ -351,7 +354,7 @@ class Replica:
     def _committed(
         self, remote: RemoteOrigin, taken: Taken, now: float, wall_ns: int
     ) -> list[Effect]:
-        moved = remote.index.cells_moved
+        moved, steered = remote.index.cells_moved, remote.index.policies_moved
         services = remote.follow(taken.changes)
         remote.fresh_at = now
         head, record = remote.head, remote.record
@@ -377,8 +380,14 @@ class Replica:
         effects = [store, changed, *self.announcements.spread(remote.origin)]
         if remote.origin == self.own.origin:
             effects += self.siblings.committed(head)
+        if remote.index.policies_moved > steered:
+            effects += self.steer({}, wall_ns)
         decided = remote.index.cells_moved > moved
         return [*effects, *self.learn({}, now, wall_ns)] if decided else effects
+
+    def steer(self, news: Mapping[bytes, policies.Cell], wall_ns: int) -> list[Effect]:
+        """Policies changed, or ``news`` was decided here: act on what counts now."""
+        return self.steering.learn(news, wall_ns)
 
     def learn(self, news: Mapping[str, Cell], now: float, wall_ns: int) -> list[Effect]:
         """Membership cells changed, or ``news`` was decided here: act on what counts now."""
@@ -439,6 +448,7 @@ class Replica:
         """Do what is due: beats, re-issue, stalled sources, dead links."""
         effects = self.siblings.lapse(now, self._advertised)
         effects += self.members.begin(now, wall_ns)
+        self.steering.begin(wall_ns)
         effects += self.quarantine.review(now, wall_ns)
         if now >= self._collect_at:
             self._collect_at = now + COLLECT_SECONDS

@@ -1,4 +1,4 @@
-"""Which elements of one origin belong to which service, and what it says of itself and of members.
+"""Which elements of one origin belong to which service, and what it says of itself and of others.
 
 Kept beside an origin's committed set and moved by the same commits, so a service can be read
 without a scan.  Endpoints are visible only while their service is exported, whatever the arrival
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from clusters.model import Endpoint, ExportedService, ServiceKey
 from crdt import Change, OriginSet
-from replicator import membership, projection
+from replicator import membership, policies, projection
 from replicator.kinds import CLUSTER, ENDPOINT, EXPORT
 
 
@@ -28,6 +28,12 @@ class ServiceIndex:
         """What the origin states about members, by subject."""
         self.cells_moved = 0
         """How often that changed."""
+        self.policies: policies.Table = {}
+        """What the origin states about traffic, by topic."""
+        self.unread: dict[bytes, bytes] = {}
+        """Policy cells that cannot be told to count, with their values."""
+        self.policies_moved = 0
+        """How often either changed."""
         for element, _, value in elements.live():
             self._insert(element)
             self._decide(element, value)
@@ -48,7 +54,9 @@ class ServiceIndex:
         return touched
 
     def _decide(self, element: bytes, value: bytes | None) -> None:
-        """Keep what a membership cell says now, nothing for None."""
+        """Keep what a membership or policy cell says now, nothing for None."""
+        if policies.is_policy(element):
+            self._steer(element, value)
         if not membership.is_member(element):
             return
         self.cells_moved += 1
@@ -56,6 +64,19 @@ class ServiceIndex:
             self.cells.pop(membership.subject_of(element), None)
         else:
             self.cells[membership.subject_of(element)] = membership.cell_of(value)
+
+    def _steer(self, element: bytes, value: bytes | None) -> None:
+        self.policies_moved += 1
+        topic = policies.topic_of(element)
+        self.policies.pop(topic, None)
+        self.unread.pop(element, None)
+        if value is None:
+            return
+        cell = policies.cell_of(element, value)
+        if cell is None:
+            self.unread[element] = value
+        else:
+            self.policies[topic] = cell
 
     def _insert(self, element: bytes) -> None:
         kind, key = projection.place_of(element)

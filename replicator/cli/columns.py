@@ -216,6 +216,15 @@ SERVICES: tuple[Column, ...] = (
 )
 """Rows are one cluster of one service each."""
 
+POLICIES: tuple[Column, ...] = (
+    field("POLICY", "policy"),
+    Column("CLUSTER", lambda row: text(row.get("cluster") or "all")),
+    Column("SERVICE", lambda row: text(row.get("service") or "all")),
+    field("SETTING", "setting"),
+    field("BY", "by"),
+    field("ORDER", "order", wide=True, right=True),
+)
+
 ENDPOINTS: tuple[Column, ...] = (
     field("NAMESPACE", "namespace"),
     field("SERVICE", "service"),

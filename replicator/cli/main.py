@@ -26,6 +26,7 @@ from replicator.cli import (
     membership,
     pki,
     plan,
+    policies,
     simulate,
     snapshot,
     status,
@@ -46,6 +47,7 @@ NOT_GOOD, BAD_INPUT, UNREACHABLE, REFUSED, INTERRUPTED, READER_GONE = 1, 2, 3, 4
 _GROUPS = (
     *(demo, agent, init, pki, config, status, views, watch, encode, plan, snapshot, simulate),
     membership,
+    policies,
 )
 _NAME = "replicator"
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (

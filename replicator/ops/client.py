@@ -106,7 +106,7 @@ class AgentClient:
         return self._get("/v1/status")
 
     def items(self, name: str) -> list[Json]:
-        """The rows of ``/v1/peers``, ``/v1/clusters`` or ``/v1/services``."""
+        """The rows of ``/v1/peers``, ``clusters``, ``services`` or ``policies``."""
         return self._items(f"/v1/{name}")
 
     def endpoints(self, chosen: Selection) -> list[Json]:
@@ -121,6 +121,12 @@ class AgentClient:
         """Have a cluster forgotten or admitted; raises :class:`NotGood` when it may not be."""
         body = json.dumps({"cluster": cluster}).encode()
         with self._asked(f"/v1/{decision}", body) as answer:
+            return self._object(answer.read())
+
+    def steer(self, policy: str, cluster: str | None, service: str | None, setting: object) -> Json:
+        """Have a policy hold (``POST /v1/policies``)."""
+        wanted = {"policy": policy, "cluster": cluster, "service": service, "setting": setting}
+        with self._asked("/v1/policies", json.dumps(wanted).encode()) as answer:
             return self._object(answer.read())
 
     def watch(self, chosen: Selection) -> Generator[Json, None, None]:

@@ -1,4 +1,4 @@
-"""``POST /v1/forget`` and ``POST /v1/admit``: the requests that change something.
+"""``POST /v1/forget``, ``/v1/admit`` and ``/v1/policies``: the requests that change something.
 
 The operator API has no authentication, so a page in a browser on this machine must not be able to
 make them: the body has to be declared as JSON, which a page of another site may not send unasked,
@@ -13,41 +13,43 @@ from typing import Any
 
 from aiohttp import web
 
+from replicator.errors import InputError
 from replicator.identity import is_label
 from replicator.kinds import ADMIT, FORGET
 from replicator.ops.errors_json import BadRequestError, error_response
 from replicator.ops.views import Json
+from replicator.policies import Setting, Subject, wanted
 
 DECISIONS = (FORGET, ADMIT)
 _BODY_LIMIT = 1024
-_CURE = 'send {"cluster": "NAME"} and nothing else'
+_CLUSTER_CURE = 'send {"cluster": "NAME"} and nothing else'
+_POLICY_KEYS = ("policy", "cluster", "service", "setting")
+_POLICY_CURE = 'send {"policy", "cluster", "service", "setting"}, null for every cluster or service'
 
 Decide = Callable[[str, str], Awaitable[Json]]
 """Takes a decision and a cluster."""
+Steer = Callable[[Subject, Setting], Awaitable[Json]]
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
-async def _cluster_of(request: web.Request) -> str:
-    """The cluster that a request names; raises :class:`BadRequestError`."""
+async def _object_of(request: web.Request, keys: frozenset[str], cure: str) -> dict[str, Any]:
+    """The body, an object with just these keys; raises :class:`BadRequestError`."""
     length = request.content_length
     if length is None or length > _BODY_LIMIT:
         message = f"the body has no length, or is longer than {_BODY_LIMIT} bytes"
-        raise BadRequestError(message, cure=_CURE, code="bad_body")
+        raise BadRequestError(message, cure=cure, code="bad_body")
     try:
         document: Any = json.loads(await request.read())
     except (ValueError, RecursionError) as error:
-        raise BadRequestError("the body is no JSON", cure=_CURE, code="bad_body") from error
-    if not isinstance(document, dict) or set(document) != {"cluster"}:
-        message = "the body is not an object with the one key `cluster`"
-        raise BadRequestError(message, cure=_CURE, code="bad_body")
-    cluster = document["cluster"]
-    if not isinstance(cluster, str) or not is_label(cluster):
-        message = f"{str(cluster)[:80]!r} is not a cluster id"
-        raise BadRequestError(message, cure="give a DNS label", code="bad_body")
-    return cluster
+        raise BadRequestError("the body is no JSON", cure=cure, code="bad_body") from error
+    if not isinstance(document, dict) or set(document) != keys:
+        message = f"the body is not an object with the keys {', '.join(sorted(keys))} alone"
+        raise BadRequestError(message, cure=cure, code="bad_body")
+    return document
 
 
-def handler_of(decision: str, decide: Decide) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """What answers the path of ``decision``."""
+def _guarded(answer: Callable[[web.Request], Awaitable[Json]]) -> Handler:
+    """Turns away whoever may be a page in a browser."""
 
     async def handler(request: web.Request) -> web.Response:
         if "Origin" in request.headers:
@@ -56,7 +58,34 @@ def handler_of(decision: str, decide: Decide) -> Callable[[web.Request], Awaitab
         if request.content_type != "application/json":
             cure = "send Content-Type: application/json"
             return error_response(415, "bad_content_type", "the body is not declared JSON", cure)
-        answer = await decide(decision, await _cluster_of(request))
-        return web.json_response(answer, headers={"Cache-Control": "no-store"})
+        return web.json_response(await answer(request), headers={"Cache-Control": "no-store"})
 
     return handler
+
+
+def member_handler(decision: str, decide: Decide) -> Handler:
+    """What answers the path of ``decision``."""
+
+    async def answer(request: web.Request) -> Json:
+        body = await _object_of(request, frozenset({"cluster"}), _CLUSTER_CURE)
+        cluster = body["cluster"]
+        if not isinstance(cluster, str) or not is_label(cluster):
+            message = f"{str(cluster)[:80]!r} is not a cluster id"
+            raise BadRequestError(message, cure="give a DNS label", code="bad_body")
+        return await decide(decision, cluster)
+
+    return _guarded(answer)
+
+
+def policy_handler(steer: Steer) -> Handler:
+    """What answers ``POST /v1/policies``."""
+
+    async def answer(request: web.Request) -> Json:
+        body = await _object_of(request, frozenset(_POLICY_KEYS), _POLICY_CURE)
+        try:
+            subject, setting = wanted(*(body[key] for key in _POLICY_KEYS))
+        except InputError as error:
+            raise BadRequestError(error.message, cure=error.cure, code="bad_body") from error
+        return await steer(subject, setting)
+
+    return _guarded(answer)

@@ -1,10 +1,9 @@
 """The operator API: HTTP and JSON on loopback or a socket file (operations.md section 4a).
 
-Version 1: later versions add paths and keys, never change them.  Read-only but for the decisions
-about members (:mod:`replicator.ops.decisions`).  Without authentication
-of its own, so it listens on loopback or on a socket file only its owner may open, and refuses
-requests that name another host.  ``/v1/watch`` is a stream of server-sent events; a reader too slow
-for it is told so and dropped.
+Version 1: later versions add paths and keys, never change them.  Read-only but for decisions
+(:mod:`replicator.ops.decisions`).  Without authentication of its own, so it listens on loopback or
+on a socket file only its owner may open, and refuses requests that name another host.
+``/v1/watch`` is a stream of server-sent events; a reader too slow for it is told so and dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from aiohttp import web
 
 from replicator.errors import ConfigError
 from replicator.ops.address import Address, TcpAddress, is_loopback
-from replicator.ops.decisions import DECISIONS, handler_of
+from replicator.ops.decisions import DECISIONS, member_handler, policy_handler
 from replicator.ops.errors_json import BadRequestError, json_errors, loopback_host_only
 from replicator.ops.event_stream import EventStream
 from replicator.ops.sites import Site
@@ -99,6 +98,7 @@ class OperatorServer:
             "peers": lambda: {"items": views.peers()},
             "clusters": lambda: {"items": views.clusters()},
             "services": lambda: {"items": views.services()},
+            "policies": lambda: {"items": views.policies()},
             "config": views.config,
         }
         for name, view in documents.items():
@@ -107,7 +107,8 @@ class OperatorServer:
         app.router.add_get("/v1/snapshot", self._snapshot)
         app.router.add_get("/v1/watch", self._watch, allow_head=False)
         for decision in DECISIONS:
-            app.router.add_post(f"/v1/{decision}", handler_of(decision, views.decide))
+            app.router.add_post(f"/v1/{decision}", member_handler(decision, views.decide))
+        app.router.add_post("/v1/policies", policy_handler(views.steer))
 
     @property
     def address(self) -> Address:

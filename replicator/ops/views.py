@@ -3,7 +3,8 @@
 The agent implements :class:`AgentViews`; the servers here only carry its answers.  Every answer is
 a fresh JSON-able value (texts, integers within 53 bits, floats, booleans, None, lists, dicts with
 text keys) that the caller may keep and change.  Stamps, epochs and nanotimes are decimal texts.
-All methods but :meth:`AgentViews.decide` are synchronous and show one moment; none may block.
+All methods are synchronous and show one moment, but the two that change something,
+:meth:`AgentViews.decide` and :meth:`AgentViews.steer`; none may block.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from replicator.policies import Setting, Subject
 
 Json = dict[str, Any]
 """A JSON object as decoded or to be encoded."""
@@ -68,11 +71,24 @@ class AgentViews(Protocol):
         ...
 
     async def decide(self, decision: str, cluster: str) -> Json:
-        """Forget or admit (``decision``) a cluster; the one thing here that changes anything.
+        """Forget or admit (``decision``) a cluster.
 
         Returns ``{"cluster", "decision", "elements", "services"}`` with the counts that go from the
         view, once it is on disk.  Raises :class:`~replicator.errors.NotGood` when it may not be,
         :class:`~replicator.errors.InputError` for a cluster never heard of.
+        """
+        ...
+
+    def policies(self) -> list[Json]:
+        """``{"policy", "cluster", "service", "setting", "by", "order"}`` for each decision."""
+        ...
+
+    async def steer(self, subject: Subject, setting: Setting) -> Json:
+        """Have a policy hold.
+
+        Returns ``{"policy", "cluster", "service", "setting", "changed", "services", "kept"}`` once
+        it is on disk: how many services it is about here, and of how many the last ready endpoints
+        stay ready.  Raises as :meth:`decide`.
         """
         ...
 

@@ -13,7 +13,18 @@ from typing import assert_never
 
 from clusters.model import ServiceKey
 from crdt import Origin, pack
-from replicator.effects import Changed, Claim, Close, Drop, Effect, Notice, Remember, Store, Wake
+from replicator.effects import (
+    Changed,
+    Claim,
+    Close,
+    Drop,
+    Effect,
+    Notice,
+    Remember,
+    Review,
+    Store,
+    Wake,
+)
 from replicator.handshake import Self
 from replicator.outflow import Outflow
 from replicator.overlay import Overlay
@@ -186,7 +197,7 @@ class Process:
 
     # ---- effects -------------------------------------------------------------------------------
 
-    def perform(self, effects: list[Effect]) -> None:
+    def perform(self, effects: list[Effect]) -> None:  # noqa: C901 - a case for each effect
         """Carry out what the core asks for, up to the network's part."""
         for effect in effects:
             match effect:
@@ -198,6 +209,8 @@ class Process:
                 case Changed():
                     self.commits += 1
                     self.changed.append(effect)
+                case Review():
+                    pass  # nothing is written here
                 case Drop(origin):
                     self.disk.drop(origin)
                     self.dropped.append(origin)

@@ -26,6 +26,7 @@ from replicator.membership import Cell
 from replicator.ops.address import parse_address
 from replicator.ops.client import AgentClient
 from replicator.pki import create_ca, issue, save_pair
+from replicator.policies import Subject
 from replicator.projection import kind_of
 from replicator.system_clock import SystemClock
 from replicator.transport.memory import MemoryNetwork
@@ -524,7 +525,7 @@ async def test_a_decision_that_cannot_be_stored_says_so(world: World) -> None:
     agent = world["fjord"]
     await world.until(lambda: not agent.links.connected("mesa"))
     agent.replica.members.alive_seconds = 0.0
-    agent.stored_seconds = 0.05
+    agent.decisions.stored_seconds = 0.05
     real = agent.journal.persist_own
 
     async def refuse(batch: Any) -> float:
@@ -532,7 +533,7 @@ async def test_a_decision_that_cannot_be_stored_says_so(world: World) -> None:
 
     agent.journal.persist_own = refuse  # type: ignore[method-assign]  # a fault, not a fake
     with pytest.raises(ReplicatorError, match=r"decided, but not stored .* yet: no room") as caught:
-        await agent.decide("forget", "mesa")
+        await agent.decisions.member("forget", "mesa")
     assert caught.value.code == "decision_not_stored"
     agent.journal.persist_own = real  # type: ignore[method-assign]
     await world.until(lambda: world["tundra"].replica.members.forgotten("mesa"))
@@ -541,7 +542,33 @@ async def test_a_decision_that_cannot_be_stored_says_so(world: World) -> None:
 async def test_a_decision_before_the_first_head_says_so(world: World) -> None:
     agent = await world.start("fjord")
     agent.replica.members.alive_seconds = 0.0
-    agent.stored_seconds = 0.05
+    agent.decisions.stored_seconds = 0.05
     with pytest.raises(ReplicatorError, match="this agent has not published yet"):
-        await agent.decide("forget", "mesa")
+        await agent.decisions.member("forget", "mesa")
     assert agent.replica.members.forgotten("mesa")
+
+
+async def test_a_drain_decided_at_one_agent_is_written_everywhere_and_ended_at_another(
+    world: World,
+) -> None:
+    def drained(at: str, *, ready: bool) -> bool:
+        texts = world.contents(at, "fjord").values()
+        told = b"ready: true" if ready else b"ready: false"
+        return bool(texts) and all(told in t and b"serving: true" in t for t in texts)
+
+    world.write("fjord", "10.20.1.4")
+    world.write("tundra", "10.40.1.4")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4")
+    await world.everybody_sees("tundra", "10.40.1.4")
+    subject = Subject("drain", "fjord")
+    told = await world["mesa"].views.steer(subject, "drained")
+    assert told["changed"]
+    await world.until(lambda: drained("mesa", ready=False))
+    last = await world["tundra"].views.steer(subject, "drained")
+    assert (last["changed"], last["services"], last["kept"]) == (False, 1, 1)
+    assert drained("tundra", ready=True), "no other ready endpoint is written there"
+    await world["tundra"].views.steer(subject, "undrained")
+    await world.until(lambda: drained("mesa", ready=True))
+    (row,) = world["fjord"].views.policies()
+    assert (row["cluster"], row["setting"], row["by"]) == ("fjord", "undrained", "tundra")

@@ -13,7 +13,9 @@ from clusters.model import Endpoint, Port, ServiceKey, SliceChange
 from clusters.simulated import SimulatedCluster
 from clusters.work_queue import WorkQueue
 from replicator.importer import Importer
-from replicator.staleness import Policy, Rule, Show, Staleness
+from replicator.policies import Rules, Setting, Subject, decided, topic_about
+from replicator.staleness import Policy, Rule
+from replicator.visibility import Visibility
 from tests.support.clock import FakeClock
 
 CART = ServiceKey("shop", "cart")
@@ -31,7 +33,8 @@ class Bed:
     ) -> None:
         self.clock = FakeClock()
         rule = Rule(policy, 60.0, 600.0, withdraw_last)
-        self.staleness = Staleness(rule, self.clock.monotonic())
+        self.rules = Rules({})
+        self.visibility = Visibility(rule, self.clock.monotonic(), lambda: self.rules)
         self.current = True
         self.fresh_at: dict[str, float | None] = {}
         self.cluster = cluster or SimulatedCluster(
@@ -46,8 +49,14 @@ class Bed:
             lambda key: self.view if key == CART else {},
             lambda cluster: cluster in self.known,
             self.clock,
-            self.staleness,
+            self.visibility,
         )
+
+    async def decide(self, *decisions: tuple[Subject, Setting]) -> None:
+        """Have these policies hold, and nothing else."""
+        cells = {topic_about(subject): decided(value, "x", None) for subject, value in decisions}
+        self.rules = Rules(cells)
+        await self.settle()
 
     def offer(self, *addresses: str, cluster: str = "fjord") -> None:
         self.view[cluster] = [Endpoint(a, (Port("http", 8080),)) for a in addresses]
@@ -288,7 +297,6 @@ async def test_the_last_endpoints_of_a_service_are_not_withdrawn() -> None:
     async with at_work(Bed(Policy.WITHDRAW)) as bed:
         await heard(bed)
         await bed.pass_by(86_400.0)
-        assert bed.staleness.of("fjord") is Show.WITHDRAWN
         assert bed.conditions == UP
         assert bed.counters() == {"create": 1}
 
@@ -376,3 +384,60 @@ async def test_only_the_services_of_the_cluster_are_looked_at() -> None:
     made.clock.set_wall_ns(0)
     made.importer.review({"fjord": now + 1, "tundra": now + 60}, services.__getitem__, current=True)
     assert touched == [CART]
+
+
+# ---- drains, weights, stale policies that were decided -----------------------------------------
+
+
+def ready(bed: Bed) -> list[str]:
+    return sorted(address for address, is_ready, _, _ in bed.conditions if is_ready)
+
+
+async def test_a_drained_cluster_is_written_as_not_ready_and_serving_until_undrained() -> None:
+    async with at_work(Bed()) as bed:
+        bed.known.add("tundra")
+        bed.offer("10.20.1.4", "10.20.1.5")
+        bed.offer("10.40.1.4", cluster="tundra")
+        await bed.settle()
+        await bed.decide((Subject("drain", "fjord"), "drained"))
+        assert ready(bed) == ["10.40.1.4"]
+        assert ("10.20.1.4", False, True, False) in bed.conditions
+        before = bed.counters()
+        await bed.settle()
+        assert bed.counters() == before, "a second pass writes nothing"
+        await bed.decide((Subject("drain", "fjord"), "undrained"))
+        assert ready(bed) == ["10.20.1.4", "10.20.1.5", "10.40.1.4"]
+
+
+async def test_the_last_ready_endpoints_are_drained_only_when_that_is_wanted() -> None:
+    async with at_work(Bed()) as bed:
+        bed.offer("10.20.1.4", "10.20.1.5")
+        await bed.settle()
+        await bed.decide((Subject("drain", "fjord"), "drained"))
+        assert ready(bed) == ["10.20.1.4", "10.20.1.5"]
+        await bed.decide((Subject("drain", "fjord", "shop", "cart"), "drained-last"))
+        assert ready(bed) == []
+        assert len(bed.written) == 2
+
+
+async def test_a_weight_leaves_its_share_ready_and_a_drain_goes_before_it() -> None:
+    async with at_work(Bed()) as bed:
+        bed.known.add("tundra")
+        bed.offer(*(f"10.20.1.{n}" for n in range(1, 11)))
+        bed.offer("10.40.1.4", cluster="tundra")
+        await bed.decide((Subject("weight", "fjord"), 30))
+        assert len(ready(bed)) == 4
+        await bed.decide((Subject("weight", "fjord"), 30), (Subject("drain", "fjord"), "drained"))
+        assert ready(bed) == ["10.40.1.4"]
+
+
+async def test_a_stale_policy_that_was_decided_goes_before_the_configured_one() -> None:
+    async with at_work(Bed(Policy.KEEP)) as bed:
+        assert not bed.importer.reviews
+        await bed.decide((Subject("stale", "", "shop", "cart"), "not-ready"))
+        assert bed.importer.reviews
+        await heard(bed)
+        await bed.pass_by(60.0)
+        assert bed.conditions == DOWN
+        await bed.decide((Subject("stale", "", "shop", "cart"), "keep"))
+        assert bed.conditions == UP

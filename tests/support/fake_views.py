@@ -12,6 +12,7 @@ from replicator.ops.address import Address, TcpAddress
 from replicator.ops.broadcast import Broadcast, Subscription
 from replicator.ops.metrics import Metrics
 from replicator.ops.server import OperatorServer
+from replicator.policies import Setting, Subject, described
 
 Json = dict[str, Any]
 
@@ -150,6 +151,8 @@ class FakeViews:
         self.failure: Exception | None = None
         self.asked: list[tuple[str | None, str | None, str | None]] = []
         self.decisions: list[tuple[str, str]] = []
+        self.policy_rows: list[Json] = []
+        self.steered: list[tuple[Subject, Setting]] = []
 
     def status(self) -> Json:
         """The scripted document, or the scripted failure."""
@@ -192,6 +195,18 @@ class FakeViews:
         if self.failure is not None:
             raise self.failure
         return {"cluster": cluster, "decision": decision, "elements": 2, "services": 1}
+
+    def policies(self) -> list[Json]:
+        """As scripted."""
+        return copy.deepcopy(self.policy_rows)
+
+    async def steer(self, subject: Subject, setting: Setting) -> Json:
+        """Of two services one keeps its last ready endpoints; or the scripted failure."""
+        self.steered.append((subject, setting))
+        if self.failure is not None:
+            raise self.failure
+        counts = {"changed": True, "services": 2, "kept": 1}
+        return {**described(subject), "setting": setting, **counts}
 
     def config(self) -> Json:
         """As scripted."""

@@ -22,7 +22,18 @@ from clusters.model import Endpoint, ExportedService, LocalService, Port, Servic
 from crdt import ZERO, Entry, Head, Origin, OriginSet, StampClock, Version
 from replicator import messages as m
 from replicator.codec import decode, decode_head, decode_record
-from replicator.effects import Changed, Claim, Close, Drop, Effect, Notice, Remember, Store, Wake
+from replicator.effects import (
+    Changed,
+    Claim,
+    Close,
+    Drop,
+    Effect,
+    Notice,
+    Remember,
+    Review,
+    Store,
+    Wake,
+)
 from replicator.handshake import Self
 from replicator.outflow import CHUNK_BYTES, Outflow
 from replicator.own_origin import OwnBatch, OwnOrigin
@@ -150,6 +161,8 @@ class Node:
         """What the cluster of this node looks like."""
         self.notices: list[Notice] = []
         self.changed: list[Changed] = []
+        self.reviewed: list[frozenset[ServiceKey]] = []
+        """Services to be written anew since policies changed, one set a time."""
         self.facts: dict[str, bytes] = {}
         self.views: dict[Origin, dict[bytes, bytes]] = {}
         """What consumers hold, told by changes alone."""
@@ -260,7 +273,7 @@ class Node:
 
     # ---- effects -------------------------------------------------------------------------------
 
-    def perform(self, effects: list[Effect]) -> None:
+    def perform(self, effects: list[Effect]) -> None:  # noqa: C901 - a case for each effect
         """Carry out what the replica asks for."""
         for effect in effects:
             match effect:
@@ -272,6 +285,8 @@ class Node:
                 case Changed():
                     self.changed.append(effect)
                     self._tell(effect)
+                case Review(services):
+                    self.reviewed.append(services)
                 case Wake(number):
                     self.world.pump_soon(self, number)
                 case Close(number):

@@ -65,6 +65,7 @@ _ENTRIES: list[tuple[str, list[object], int, object]] = [
     ("an export", [2, "fjord", "shop", "cart"], 6, [None, {"ports": [{"port": 80}], "type": "x"}]),
     ("a cluster", [3, "fjord"], 7, ["eu-north", "uid-1", "0.1.0", 1, 1]),
     ("a member, forgotten", [5, "fjord", "mesa"], 13, ["forget", 3, 2**62, "tundra"]),
+    ("a policy", [4, "fjord", "drain", "mesa", "shop", "cart"], 14, [1, "fjord", "drained"]),
     ("an unknown kind", [99, "fjord", {"x": 1}], 8, "anything"),
     ("an unknown kind, removed", [127, "fjord"], 9, None),
     ("a kind above 127", [128, "fjord", "x"], 10, 1),

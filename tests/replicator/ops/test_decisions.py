@@ -10,6 +10,7 @@ import pytest
 
 from replicator.errors import InputError, JournalError, NotGood
 from replicator.ops.server import OperatorServer
+from replicator.policies import Subject
 from tests.support.fake_views import FakeViews
 
 GOOD = json.dumps({"cluster": "mesa"})
@@ -130,3 +131,38 @@ async def test_reading_a_decision_is_405_and_says_how(
     async with http.get(f"http://{operator.address}/v1/forget") as answer:
         assert answer.status == 405
         assert (await answer.json())["error"]["cure"] == "use POST"
+
+
+# ---- policies ----------------------------------------------------------------------------------
+
+DRAIN = {"policy": "drain", "cluster": "mesa", "service": "shop/cart", "setting": "drained"}
+
+
+async def test_a_policy_is_passed_on_and_answered(
+    operator: OperatorServer, http: aiohttp.ClientSession, views: FakeViews
+) -> None:
+    told = DRAIN | {"changed": True, "services": 2, "kept": 1}
+    assert await post(http, operator, "policies", json.dumps(DRAIN)) == (200, told)
+    assert views.steered == [(Subject("drain", "mesa", "shop", "cart"), "drained")]
+
+
+async def test_policies_are_listed_at_the_same_path(
+    operator: OperatorServer, http: aiohttp.ClientSession, views: FakeViews
+) -> None:
+    views.policy_rows = [DRAIN | {"by": "fjord", "order": 1}]
+    async with http.get(f"http://{operator.address}/v1/policies") as answer:
+        assert await answer.json() == {"items": views.policy_rows}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"policy": "mirror"}, {"cluster": None}, {"setting": 5}, {"more": 1}]
+)
+async def test_a_policy_that_makes_no_sense_is_400(
+    operator: OperatorServer,
+    http: aiohttp.ClientSession,
+    views: FakeViews,
+    changes: dict[str, Any],
+) -> None:
+    status, document = await post(http, operator, "policies", json.dumps(DRAIN | changes))
+    assert (status, document["error"]["code"]) == (400, "bad_body")
+    assert views.steered == []

@@ -1,0 +1,89 @@
+"""What operators decide at an agent: who is a member, and where traffic goes.
+
+Each decision is on disk before it is answered; asking again for what is so already waits for that
+too, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clusters.model import ServiceKey
+from replicator.errors import ReplicatorError
+from replicator.policies import UNTOUCHED, Setting, Subject, described, topic_about
+from replicator.traffic import steered
+
+if TYPE_CHECKING:
+    from replicator.agent import Agent
+
+_STORED_SECONDS = 10.0
+_LOOK_SECONDS = 0.01
+
+
+class Decisions:
+    """Carries out decisions at one agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Decide at ``agent``."""
+        self._agent = agent
+        self.stored_seconds = _STORED_SECONDS
+        """How long a decision may take to reach the disk before the operator is told."""
+
+    async def member(self, decision: str, cluster: str) -> dict[str, Any]:
+        """Forget or admit a cluster; returns when that is on disk.
+
+        Raises what :meth:`~replicator.members.Members.decide` does, and ``decision_not_stored``.
+        """
+        agent = self._agent
+        now, replica = agent.clock.monotonic(), agent.replica
+        decided = replica.members.decide(decision, cluster, now)
+        if decided.cell is not None:
+            agent.perform(replica.learn({cluster: decided.cell}, now, agent.clock.wall_ns()))
+        await self._stored()
+        counts = {"elements": decided.elements, "services": decided.services}
+        return {"cluster": cluster, "decision": decision, **counts}
+
+    async def policy(self, subject: Subject, setting: Setting) -> dict[str, Any]:
+        """Have ``setting`` hold for ``subject``; returns when that is on disk.
+
+        Raises what :meth:`~replicator.steering.Steering.decide` does, and ``decision_not_stored``.
+        """
+        agent = self._agent
+        steering = agent.replica.steering
+        cell = steering.decide(subject, setting)
+        if cell is not None:
+            news = {topic_about(subject): cell}
+            agent.perform(agent.replica.steer(news, agent.clock.wall_ns()))
+        await self._stored()
+        keys = steering.services_of(subject)
+        return {
+            **described(subject),
+            "setting": setting,
+            "changed": cell is not None,
+            "services": len(keys),
+            "kept": sum(1 for key in keys if self._is_kept(subject.cluster, key)),
+        }
+
+    def _is_kept(self, cluster: str, key: ServiceKey) -> bool:
+        """Whether endpoints stay ready for being the last ones of their service."""
+        traffic_of = self._agent.replica.steering.rules.traffic
+        traffic = traffic_of(cluster, key) if cluster else UNTOUCHED
+        if not traffic.drained and traffic.weight:
+            return False
+        shown = steered(key, self._agent.view(key), traffic_of)
+        return any(endpoint.ready for endpoint in shown.get(cluster, ()))
+
+    async def _stored(self) -> None:
+        """Wait until all that our origin states by now is on disk."""
+        agent = self._agent
+        own, clock = agent.replica.own, agent.clock
+        stamp = own.clean_stop()
+        until = clock.monotonic() + self.stored_seconds
+        while clock.monotonic() < until:
+            head = own.published_head
+            if head is not None and (head.stamp >= stamp or not (own.dirty or own.sealing)):
+                return
+            await clock.sleep(_LOOK_SECONDS)
+        why = agent.publisher.failing or "this agent has not published yet"
+        message = f"decided, but not stored and not told to others yet: {why}"
+        raise ReplicatorError(message, cure="see replicator status", code="decision_not_stored")
