@@ -185,7 +185,7 @@ class Replica:
             case m.Heads():
                 return self._heads(session, message, now, wall_ns)
             case m.Want():
-                return self._want(session, message)
+                return self._want(session, message, now)
             case m.Stop():
                 session.cursors.pop(message.origin, None)
             case m.Skew():
@@ -267,12 +267,12 @@ class Replica:
         assigned = self._subscriptions.assign(remote, now)
         return [*assigned, *self._conflicts.advertised(session, advert)]
 
-    def _want(self, session: Session, want: m.Want) -> list[Effect]:
+    def _want(self, session: Session, want: m.Want, now: float) -> list[Effect]:
         session.cursors[want.origin] = Cursor(want.version, want.snapshot)
         self._bound(len(session.cursors))
         session.records_sent.pop(want.origin, None)
         session.ready[want.origin] = None
-        return [Wake(session.number)]
+        return [Wake(session.number), *self._subscriptions.wanted_by(session, want.origin, now)]
 
     # ---- transfers -----------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 The origin itself when it is connected, else the peer with the freshest head and the lowest round
 trip. A source that brought nothing of the origin for two heartbeats, while another peer advertised
-a higher version, is stalled and replaced; one whose transfer did not add up or did not verify is
-left for another.  Both are shunned for a while that doubles with each failure.  Plain values and
-pure choices; asking and telling is :mod:`replicator.subscriptions`'s.
+a higher version, is stalled and replaced; so is a relay that brought no re-issued head for
+15 s, since it may take the origin from us itself, directly or round a ring.  One whose transfer did
+not add up or did not verify is left for another.  All are shunned for a while that doubles with
+each failure.  Plain values and pure choices; asking and telling is
+:mod:`replicator.subscriptions`'s.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from dataclasses import dataclass, field
 from crdt import ZERO, Version
 
 STALL_SECONDS = 2.0
+RENEWAL_SECONDS = 15.0
+"""A relay that brings no re-issued head (due every 10 s) for this long is left for another."""
 _LONGEST_SECONDS = 60.0
 _MOST_FAILURES = 7
 
@@ -30,6 +34,8 @@ class Candidate:
     """The highest version it has advertised."""
     rtt_ns: int
     cluster: str
+    takes: bool = False
+    """It takes the origin from us."""
 
 
 @dataclass(slots=True)
@@ -98,6 +104,10 @@ class Supply:
             self._behind_at = now
         return now - max(self.progress_at, self._behind_at) >= self.patience
 
+    def unrenewed(self, now: float) -> bool:
+        """Whether the source has brought no sign of the origin's life for too long."""
+        return now - self.progress_at >= max(RENEWAL_SECONDS, self.patience)
+
     def stalled(self, number: int, now: float) -> None:
         """Session ``number`` is left for having stalled."""
         self._shun(number, now, self.patience)
@@ -111,13 +121,14 @@ class Supply:
 def best(candidates: Sequence[Candidate], avoid: int | None) -> int | None:
     """The session to take an origin from, or None; ``avoid`` only if there is no other."""
 
-    def rank(candidate: Candidate) -> tuple[bool, bool, int, int, int, str, int]:
+    def rank(candidate: Candidate) -> tuple[bool, bool, int, int, bool, int, str, int]:
         epoch, stamp = candidate.version
         return (
             candidate.number == avoid,
             not candidate.direct,
             -epoch,
             -stamp,
+            candidate.takes,
             candidate.rtt_ns,
             candidate.cluster,
             candidate.number,

@@ -42,7 +42,10 @@ class Subscriptions:
             advert = session.adverts.get(origin)
             if session.peer is not None and (advert is not None or writes):
                 version = ZERO if advert is None else advert.version
-                found.append(Candidate(number, writes, version, session.rtt_ns, session.cluster))
+                takes = origin in session.cursors
+                found.append(
+                    Candidate(number, writes, version, session.rtt_ns, session.cluster, takes)
+                )
         near = {c.number for c in found if self._is_near(self._sessions[c.number])}
         return [replace(c, direct=c.number in near) for c in found] if near else found
 
@@ -136,13 +139,33 @@ class Subscriptions:
                 effects += self.assign(remote, now)
         return effects
 
+    def _is_dead_end(self, remote: RemoteOrigin, now: float) -> bool:
+        """Whether a relay brings no sign of the origin's life, and somebody else might."""
+        source = self._sessions[remote.source or 0]
+        relayed = source.cluster != remote.origin.cluster and not self._is_near(source)
+        return relayed and remote.supply.unrenewed(now) and len(self._candidates(remote.origin)) > 1
+
+    def wanted_by(self, session: Session, origin: Origin, now: float) -> list[Effect]:
+        """Whom we take ``origin`` from takes it from us: one of the two turns elsewhere."""
+        remote = self._remotes.get(origin)
+        if remote is None or remote.source != session.number:
+            return []
+        if self._own.origin.cluster < session.cluster or session.cluster == origin.cluster:
+            return []
+        chosen = best(self._candidates(origin), remote.supply.avoided(now))
+        if chosen is None or chosen == session.number:
+            return []
+        return self.take_from(remote, chosen, now)
+
     def watch(self, now: float) -> list[Effect]:
         """Replace sources that have stalled; choose one where there is none or a better one."""
         effects: list[Effect] = []
         restless = (
             (origin, remote)
             for origin, remote in self._remotes.items()
-            if remote.source is None or not remote.supply.settled(remote.version)
+            if remote.source is None
+            or not remote.supply.settled(remote.version)
+            or remote.supply.unrenewed(now)
         )
         for origin, remote in sorted(restless):
             if remote.supply.forgiven(now) or remote.source is None:
@@ -152,7 +175,7 @@ class Subscriptions:
             behind = remote.version < remote.supply.highest and ahead(
                 remote.version, self._candidates(origin), remote.source
             )
-            if remote.supply.overdue(now, behind=behind):
+            if remote.supply.overdue(now, behind=behind) or self._is_dead_end(remote, now):
                 silent_for = round(now - remote.supply.progress_at, 3)
                 remote.supply.stalled(remote.source, now)
                 fields: dict[str, object] = {"origin": origin.cluster, "silent_s": silent_for}

@@ -596,3 +596,73 @@ def test_an_author_of_the_test_kit_is_what_a_node_is() -> None:
     puppet.serve(author)
     assert world["fjord"].sees("mesa") == ["10.40.1.4"]
     assert author.own.elements.since(0, 1 << 20).entries[0][2] == ADD
+
+
+# ---- relays in a ring --------------------------------------------------------------------------
+
+
+def source_of(world: World, name: str, cluster: str = "fjord") -> str | None:
+    """From whom a node takes an origin."""
+    replica = world[name].replica
+    session = replica.sessions.get(replica.remotes[Origin(cluster)].source or 0)
+    return None if session is None else session.cluster
+
+
+def unheard(world: World, name: str, cluster: str = "fjord") -> float:
+    """Seconds since a node last had a sign of life of an origin."""
+    at = world[name].replica.remotes[Origin(cluster)].fresh_at
+    assert at is not None
+    return world.now - at
+
+
+def test_two_that_lose_an_idle_origin_at_once_do_not_take_it_from_each_other() -> None:
+    """They are each other's nearest, and only the third, far away, still hears of it."""
+    world = World("fjord", "mesa", "steppe", "tundra", tick=0.25)
+    for at, node in enumerate(world.nodes.values()):
+        node.publish(f"10.{at}.0.1")
+    world.connect("mesa", "tundra", 0.001)
+    for one, other in (("mesa", "steppe"), ("tundra", "steppe"), ("fjord", "steppe")):
+        world.connect(one, other, 0.05)
+    world.connect("fjord", "mesa")
+    world.connect("fjord", "tundra")
+    world.run(8.0)
+    world.cut("fjord", "mesa")
+    world.cut("fjord", "tundra")
+    world.run(0.5)
+    assert {source_of(world, "mesa"), source_of(world, "tundra")} != {"mesa", "tundra"}
+    for _ in range(6):
+        world.run(10.0)
+        assert max(unheard(world, name) for name in ("mesa", "tundra")) <= 13.0
+
+
+def test_a_ring_of_relays_around_an_idle_origin_is_left_before_it_looks_lagging() -> None:
+    world = World("fjord", "steppe", "a", "b", "c", tick=0.25)
+    for at, node in enumerate(world.nodes.values()):
+        node.publish(f"10.{at}.0.1")
+    for one, other in (("fjord", "steppe"), ("steppe", "a"), ("a", "b"), ("b", "c")):
+        world.connect(one, other)
+        world.run(2.0)
+    world.connect("c", "a")
+    world.run(2.0)
+    world.cut("a", "steppe")
+    world.run(1.0)
+    assert [source_of(world, name) for name in ("a", "b", "c")] == ["c", "a", "b"], "a ring"
+    world.connect("steppe", "c", 0.2)
+    longest = 0.0
+    for _ in range(40):
+        world.run(1.0)
+        longest = max(longest, *(unheard(world, name) for name in ("a", "b", "c")))
+    assert 12.0 < longest < 25.0
+    assert max(unheard(world, name) for name in ("a", "b", "c")) <= 13.0
+
+
+def test_a_relay_of_an_origin_that_is_gone_is_left_ever_more_seldom() -> None:
+    world = World("fjord", "mesa", "steppe", "tundra", tick=0.25)
+    for at, node in enumerate(world.nodes.values()):
+        node.publish(f"10.{at}.0.1")
+    world.mesh()
+    world.run(8.0)
+    world.cut("fjord")
+    world.run(600.0)
+    stalls = [n for n in world["mesa"].notices if n.event == "source_stalled"]
+    assert 5 <= len(stalls) <= 20
