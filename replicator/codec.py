@@ -109,6 +109,8 @@ def _head(value: object) -> Head | None:
     if fields[3] is not None:
         epoch, stamp, root = _listed(fields[3], "a base", 3, 3)
         base = Base(*_version(epoch, stamp), _binary(root, "a base root", _ROOT_SIZE))
+    if _integer(fields[5], "a floor") > _integer(fields[4], "a stamp"):
+        raise _bad("a floor above its stamp")
     return Head(
         origin=_origin(fields[0], fields[1]),
         epoch=_integer(fields[2], "an epoch"),

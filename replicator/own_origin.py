@@ -180,8 +180,11 @@ class OwnOrigin:
         return len(changes)
 
     def move_floor(self, floor: int, wall_ns: int) -> None:
-        """Collect tombstones up to ``floor``; takes a fresh stamp and head (never moves back)."""
-        if floor > self.elements.floor:
+        """Collect tombstones up to ``floor``; takes a fresh stamp and head (never moves back).
+
+        When all is stated anew there will be none, and ``floor`` is one of the former stamps.
+        """
+        if floor > self.elements.floor and not self._anew:
             self._floor_target = floor
             self._floor_stamp = self._clock.next(wall_ns)
             self._moved = True

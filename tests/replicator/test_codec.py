@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -73,6 +74,14 @@ def test_every_message_reads_back(message: m.Message) -> None:
 @given(heads)
 def test_a_head_reads_back(head: Head) -> None:
     assert decode_head(encode_head(head)) == head
+
+
+def test_a_floor_above_the_stamp_is_refused() -> None:
+    """No snapshot could ever lead to such a head."""
+    head = Head(Origin("fjord"), 1, None, 5, 6, 0, bytes(32), 0, 0, b"", b"")
+    with pytest.raises(ProtocolError, match="a floor above its stamp"):
+        decode_head(encode_head(head))
+    assert decode_head(encode_head(replace(head, floor=5))).floor == 5
 
 
 @given(records)

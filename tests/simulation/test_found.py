@@ -77,3 +77,21 @@ def test_a_complaint_about_a_clock_and_its_end_do_not_go_round_for_ever() -> Non
     )
     names = ("r1", "r2", "r3", "r4", "r5")
     assert run(Plan(seed=1, regions=names, seconds=12.0, tick=0.1, steps=steps)).found is None
+
+
+def test_a_floor_of_former_stamps_does_not_outlive_them() -> None:
+    """A floor that was due while all was to be stated anew became one far above the new stamps.
+
+    No snapshot could then lead to the head: the sender began it over and over, without a pause.
+    """
+    steps = (
+        Step(2.31, "change", "r1", "cart", amount=69),
+        Step(2.318, "clock", "r1", amount=7_200_541_432_944),
+        Step(7.318, "bulk", "r1", amount=20),
+        Step(7.859, "change", "r1", "cart", amount=64),
+        Step(9.803, "change", "r2", "search", amount=97),
+    )
+    plan = Plan(413, ("r1", "r2"), seconds=10.0, tick=0.25, chunk=1000, delay=0.2, steps=steps)
+    report = run(plan)
+    assert report.found is None
+    assert report.frames < 1000

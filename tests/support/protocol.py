@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from crdt import Base, Head, Origin, Version
@@ -29,7 +31,7 @@ heads = st.builds(
     observed_at=numbers,
     key_id=blobs,
     signature=blobs,
-)
+).map(lambda head: replace(head, floor=min(head.floor, head.stamp)))
 records = st.builds(m.Record, origins, blobs, st.lists(blobs, min_size=1, max_size=8).map(tuple))
 
 
@@ -44,8 +46,8 @@ def transfers(draw: st.DrawFn) -> m.Transfer:
         entries = tuple(draw(st.lists(entry, max_size=5)))
     head = draw(st.none() | heads)
     if head is not None:
-        base = head.base
-        head = Head(origin, epoch, base, to, *(getattr(head, name) for name in Head.__slots__[4:]))
+        floor = min(head.floor, to)
+        head = replace(head, origin=origin, epoch=epoch, stamp=to, floor=floor)
     return m.Transfer(origin, epoch, draw(st.booleans()), start, to, entries, head)
 
 
