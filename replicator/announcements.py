@@ -9,9 +9,10 @@ Does not decide whether the view is current (``readiness``) or cut what is sent 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import blake2b
 
-from crdt import Head, Origin, pack
+from crdt import ZERO, Head, Origin, pack
 from crdt.canonical import pack_items
 from replicator import messages as m
 from replicator.codec import ROOT_MARK_SIZE
@@ -23,6 +24,13 @@ from replicator.session import Session
 
 _ADVERTS = 1000
 """Adverts in one message."""
+
+
+def reach_of(advert: m.Advert | None) -> m.Reach:
+    """What an advert says of those who take its origin through who sent it; one is not all told."""
+    if advert is None:
+        return m.Reach(ZERO, 1)
+    return advert.reach or m.Reach(advert.version, 1)
 
 
 class Announcements:
@@ -67,10 +75,41 @@ class Announcements:
             return None
         return m.Advert(origin, head.version, head.floor, head.root[:ROOT_MARK_SIZE])
 
+    def _with_reach(self, advert: m.Advert, session: Session) -> m.Advert:
+        """Speak for those who take the origin from us too, to whom we take it from.
+
+        So acknowledgements reach the owner through any number of relays, each with the next beat.
+        """
+        origin = advert.origin
+        remote = self._remotes.get(origin)
+        if remote is None or remote.source != session.number:
+            return advert
+        least, clusters = advert.version, 1
+        for other in self._sessions.values():
+            if origin in other.cursors and other is not session:
+                reach = reach_of(other.adverts.get(origin))
+                least, clusters = min(least, reach.version), clusters + reach.clusters
+        if clusters == 1:
+            return advert
+        # Where sources go round in a ring, for an origin that is gone, the number would grow.
+        return replace(advert, reach=m.Reach(least, min(clusters, len(self._remotes))))
+
+    def heard(self, session: Session, former: m.Advert | None, advert: m.Advert) -> None:
+        """A peer that takes an origin from us has come further: tell whom we take it from."""
+        if former is not None and reach_of(former) == reach_of(advert):
+            return
+        remote = self._remotes.get(advert.origin)
+        if remote is None or advert.origin not in session.cursors:
+            return
+        source = self._sessions.get(remote.source or 0)
+        if source is not None and source is not session:
+            source.untold.add(advert.origin)
+
     def tell(self, session: Session, *, always: bool = False) -> None:
         """Tell ``session`` what it was not told yet; first of its own origin, the news for it."""
         order = sorted(session.untold, key=lambda origin: (origin[0] != session.cluster, origin))
-        adverts = [advert for advert in map(self._advert, order) if advert is not None]
+        found = [advert for advert in map(self._advert, order) if advert is not None]
+        adverts = [self._with_reach(advert, session) for advert in found]
         session.untold -= {advert.origin for advert in adverts}
         starts = range(0, len(adverts), _ADVERTS) or [0] * always
         for start in starts:

@@ -151,13 +151,21 @@ def _record(f: list[Any]) -> m.Record:
 
 
 def _advert(value: object) -> m.Advert:
-    cluster, shard, epoch, stamp, floor, mark = _listed(value, "an advert", 6)[:6]
+    cluster, shard, epoch, stamp, floor, mark, *more = _listed(value, "an advert", 6)
     return m.Advert(
         _origin(cluster, shard),
         _version(epoch, stamp),
         _integer(floor, "a floor"),
         _binary(mark, "a root", ROOT_MARK_SIZE),
+        _reach(more[0]) if more else None,
     )
+
+
+def _reach(value: object) -> m.Reach | None:
+    if value is None:
+        return None
+    epoch, stamp, clusters = _listed(value, "a reach", 3)[:3]
+    return m.Reach(_version(epoch, stamp), _integer(clusters, "a number"))
 
 
 def _heads(f: list[Any]) -> m.Heads:
@@ -322,6 +330,12 @@ def _head_fields(head: Head | None) -> list[object] | None:
     return None if head is None else [*head.fields(), head.signature]
 
 
+def _advert_fields(advert: m.Advert) -> list[object]:
+    fields = [*advert.origin, *advert.version, advert.floor, advert.mark]
+    reach = advert.reach
+    return fields if reach is None else [*fields, [*reach.version, reach.clusters]]
+
+
 def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one case a message
     match message:
         case m.Hello():
@@ -329,7 +343,7 @@ def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one ca
         case m.Record(origin, key_id, chain):
             return [_RECORD, *origin, key_id, chain]
         case m.Heads(adverts):
-            return [_HEADS, [[*a.origin, *a.version, a.floor, a.mark] for a in adverts]]
+            return [_HEADS, list(map(_advert_fields, adverts))]
         case m.Want(origin, version, snapshot):
             return [_WANT, *origin, *version, snapshot]
         case m.Stop(origin):

@@ -1,14 +1,14 @@
 """When tombstones may go: the policy for moving our own origin's floor.  Cost only, never safety.
 
 A replica that lacks versions below the floor gets a snapshot that replaces, so a deleted element
-stays deleted whatever is decided here.  The floor follows what every member has acknowledged; a
-member that acknowledged nothing for an hour is not waited for, and tombstones beyond a fifth of
-the live elements (and beyond 10,000) are not kept for anybody.
+stays deleted whatever is decided here.  The floor follows what every member has acknowledged, to us
+or to a relay that speaks for it; a member that acknowledged nothing for an hour is not waited for,
+and tombstones beyond a fifth of the live elements (and beyond 10,000) are not kept for anybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from crdt import OriginSet, Version
@@ -24,6 +24,23 @@ class Acknowledged:
 
     version: Version
     at: float
+    speaks_for: int = 1
+    """Itself and those who take our origin through it; the version is the least of theirs."""
+
+
+def waited_for(
+    members: Mapping[str, Acknowledged], linked: Iterable[str], total: int
+) -> list[Acknowledged]:
+    """Whose word counts, when ``linked`` take our origin from us and there are ``total`` clusters.
+
+    The linked ones when together they speak for all; else all members.  The number may be too
+    large for a moment, while somebody changes relays: then a floor moves early, which costs whom
+    it leaves behind a snapshot.
+    """
+    present = [members[cluster] for cluster in linked if cluster in members]
+    if sum(member.speaks_for for member in present) >= total:
+        return present
+    return list(members.values())
 
 
 def new_floor(elements: OriginSet, members: Iterable[Acknowledged], now: float) -> int | None:

@@ -40,6 +40,16 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far all have come who take an origin through the sender, itself included."""
+
+    version: Version
+    """The least of theirs."""
+    clusters: int
+    """How many they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Advert:
     """How far the sender has committed one origin."""
 
@@ -48,6 +58,8 @@ class Advert:
     floor: int
     mark: bytes
     """First bytes of the root there: two marks at one version are two signed states."""
+    reach: Reach | None = None
+    """Told to whom the origin is taken from, by who passes it on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from typing import assert_never
 from crdt.version_vector import ZERO
 from replicator import messages as m
 from replicator import policies
-from replicator.announcements import Announcements
+from replicator.announcements import Announcements, reach_of
 from replicator.codec import (
     MINOR,
     decode,
     encode_head,
     encode_record,
 )
-from replicator.collection import Acknowledged, new_floor
+from replicator.collection import Acknowledged, new_floor, waited_for
 from replicator.conflicts import Conflicts
 from replicator.cursor import Cursor
 from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
@@ -239,15 +239,19 @@ class Replica:
     def _heads(self, session: Session, heads: m.Heads, now: float, wall_ns: int) -> list[Effect]:
         effects: list[Effect] = []
         for advert in heads.adverts:
+            former = session.adverts.get(advert.origin)
             session.adverts[advert.origin] = advert
             self._bound(len(session.adverts))
             ours = advert.origin == self.own.origin
             if ours:
-                self.acknowledged[session.cluster] = Acknowledged(advert.version, now)
+                reach = reach_of(advert)
+                told = Acknowledged(reach.version, now, reach.clusters)
+                self.acknowledged[session.cluster] = told
             if ours and self.own.leading:
                 effects += self._conflicts.advertised(session, advert)
             elif ours or advert.origin.cluster != self.me.cluster:
                 self.quarantine.advertised(advert, wall_ns)
+                self.announcements.heard(session, former, advert)
                 effects += self._advertised(session, advert, now)
         session.answered = session.answered or self.own.origin not in session.enquiries
         return effects
@@ -452,7 +456,7 @@ class Replica:
         effects += self.quarantine.review(now, wall_ns)
         if now >= self._collect_at:
             self._collect_at = now + COLLECT_SECONDS
-            floor = new_floor(self.own.elements, self.acknowledged.values(), now)
+            floor = new_floor(self.own.elements, self._waited_for(), now)
             if floor is not None:
                 self.own.move_floor(floor, wall_ns)
         due = now >= self._reissue_at or self.own.signed_by_former_key
@@ -468,6 +472,13 @@ class Replica:
                 session.say(session.beat(self.announcements.digest(), now, wall_ns))
                 effects.append(Wake(number))
         return [*effects, *self._subscriptions.watch(now)]
+
+    def _waited_for(self) -> list[Acknowledged]:
+        """The acknowledgements of our own origin that count."""
+        mine, sessions = self.own.origin, self.sessions.values()
+        linked = {s.cluster for s in sessions if s.peer is not None and mine in s.cursors}
+        clusters = self.acknowledged.keys() | {origin.cluster for origin in self.remotes}
+        return waited_for(self.acknowledged, linked, len(clusters))
 
     def _advance_freshness(self, session: Session, now: float) -> None:
         """A beat of a directly linked origin's writer confirms what is committed of it."""

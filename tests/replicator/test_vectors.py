@@ -71,14 +71,20 @@ def head_of(items: list[Any]) -> Head:
     return Head(Origin(*items[:2]), items[2], base, *items[4:])
 
 
+def advert_of(items: list[Any]) -> m.Advert:
+    """An advert from its items, of which those after the sixth may be missing."""
+    seventh = items[6] if items[6:] else None
+    reach = None if seventh is None else m.Reach(Version(*seventh[:2]), seventh[2])
+    return m.Advert(Origin(*items[:2]), Version(*items[2:4]), *items[4:6], reach)
+
+
 def message_of(name: str, fields: list[Any]) -> m.Message:  # noqa: PLR0911 - one a message
     """A message from its name and fields."""
     match name:
         case "Record":
             return m.Record(Origin(*fields[:2]), fields[2], tuple(fields[3]))
         case "Heads":
-            rows = (m.Advert(Origin(*r[:2]), Version(*r[2:4]), *r[4:6]) for r in fields[0])
-            return m.Heads(tuple(rows))
+            return m.Heads(tuple(map(advert_of, fields[0])))
         case "Want":
             return m.Want(Origin(*fields[:2]), Version(*fields[2:4]), fields[4])
         case "Stop":

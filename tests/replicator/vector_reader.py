@@ -251,6 +251,8 @@ def certificates(value: Any) -> None:
 def adverts(value: Any) -> None:
     for item in rows(value, 0, LIST):
         fit(rows(item, 6, LIST), [label, integer, integer, integer, integer, binary(8)])
+        if item[6:7] not in ([], [None]):
+            fit(rows(item[6], 3, LIST), [integer] * 3)
 
 
 def head(value: Any) -> None:

@@ -51,7 +51,8 @@ def transfers(draw: st.DrawFn) -> m.Transfer:
     return m.Transfer(origin, epoch, draw(st.booleans()), start, to, entries, head)
 
 
-adverts = st.builds(m.Advert, origins, versions, numbers, st.binary(max_size=8))
+reaches = st.none() | st.builds(m.Reach, versions, numbers)
+adverts = st.builds(m.Advert, origins, versions, numbers, st.binary(max_size=8), reaches)
 messages = st.one_of(
     st.builds(m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers),
     records,

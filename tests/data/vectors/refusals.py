@@ -73,6 +73,8 @@ def _fields() -> list[tuple[str, bytes, str]]:
         "a key id too long": ("Record", {2: b"k" * 65}),
         "an advert too short": ("Heads", {0: [["fjord", 0, 1, AT, 0]]}),
         "a mark too long": ("Heads", {0: [["fjord", 0, 1, AT, 0, b"m" * 9]]}),
+        "a reach that is a number": ("Heads", {0: [["fjord", 0, 1, AT, 0, b"", 1]]}),
+        "a reach too short": ("Heads", {0: [["fjord", 0, 1, AT, 0, b"", [1, AT]]]}),
         "Want without its flag": ("Want", {4: ...}),
         "a number as flag": ("Want", {4: 1}),
         "a version beyond 63 bits": ("Want", {3: 2**63}),

@@ -142,6 +142,9 @@ MESSAGES: dict[str, m.Message] = {
             m.Advert(Origin("mesa", 7), Version(300, 1), 1, b""),
         )
     ),
+    "Heads of a relay": m.Heads(
+        (m.Advert(_ORIGIN, Version(1, AT), 0, _PLAIN.root[:8], m.Reach(Version(1, AT - 1), 40)),)
+    ),
     "Heads without any": m.Heads(()),
     "Want": m.Want(_ORIGIN, Version(1, AT)),
     "Want of a snapshot": m.Want(_ORIGIN, Version(0, 0), snapshot=True),
@@ -158,13 +161,19 @@ MESSAGES: dict[str, m.Message] = {
 }
 
 
+def _items_of_advert(advert: m.Advert) -> list[object]:
+    items = [*advert.origin, *advert.version, advert.floor, advert.mark]
+    reach = advert.reach
+    return items if reach is None else [*items, [*reach.version, reach.clusters]]
+
+
 def fields_of(message: m.Message) -> list[object]:  # noqa: PLR0911 - one return a message
     """The fields of a message in wire order, the type left out."""
     match message:
         case m.Record(origin, key_id, chain):
             return [*origin, key_id, list(chain)]
         case m.Heads(adverts):
-            return [[[*a.origin, *a.version, a.floor, a.mark] for a in adverts]]
+            return [[_items_of_advert(advert) for advert in adverts]]
         case m.Want(origin, version, snapshot):
             return [*origin, *version, snapshot]
         case m.Stop(origin):
@@ -186,7 +195,8 @@ def frames() -> Json:
     tolerated = [
         ("appended fields", "Stop", stop, "9505a5666a6f726400ca0000000092c0c2"),
         ("lengths and integers not shortest", "Stop", stop, "dc0003cd0005da0005666a6f7264cc00"),
-        ("an advert with appended fields", "Heads", advert, "92039198a161000102" + "00c40001c0"),
+        ("an advert with appended fields", "Heads", advert, "92039199a161000102" + "00c400c001c0"),
+        ("an advert with an appended nil", "Heads", advert, "92039197a161000102" + "00c400c0"),
     ]
     rows = [
         {"name": name, "message": kind, "fields": fields, "hex": "01" + text}
