@@ -79,6 +79,7 @@ class Announcements:
         """Speak for those who take the origin from us too, to whom we take it from.
 
         So acknowledgements reach the owner through any number of relays, each with the next beat.
+        Another agent of our own cluster is waited for, and no cluster more.
         """
         origin = advert.origin
         remote = self._remotes.get(origin)
@@ -88,7 +89,8 @@ class Announcements:
         for other in self._sessions.values():
             if origin in other.cursors and other is not session:
                 reach = reach_of(other.adverts.get(origin))
-                least, clusters = min(least, reach.version), clusters + reach.clusters
+                least = min(least, reach.version)
+                clusters += reach.clusters * (other.cluster != self._own.origin.cluster)
         if clusters == 1:
             return advert
         # Where sources go round in a ring, for an origin that is gone, the number would grow.
@@ -96,14 +98,15 @@ class Announcements:
 
     def heard(self, session: Session, former: m.Advert | None, advert: m.Advert) -> None:
         """A peer that takes an origin from us has come further: tell whom we take it from."""
-        if former is not None and reach_of(former) == reach_of(advert):
-            return
-        remote = self._remotes.get(advert.origin)
-        if remote is None or advert.origin not in session.cursors:
-            return
-        source = self._sessions.get(remote.source or 0)
-        if source is not None and source is not session:
-            source.untold.add(advert.origin)
+        if former is None or reach_of(former) != reach_of(advert):
+            self.served_to(session, advert.origin)
+
+    def served_to(self, session: Session, origin: Origin) -> None:
+        """Whom we speak for may be another: tell whom ``origin`` is taken from, with the beat."""
+        remote = self._remotes.get(origin)
+        source = None if remote is None else self._sessions.get(remote.source or 0)
+        if source is not None and source is not session and origin in session.cursors:
+            source.untold.add(origin)
 
     def tell(self, session: Session, *, always: bool = False) -> None:
         """Tell ``session`` what it was not told yet; first of its own origin, the news for it."""

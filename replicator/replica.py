@@ -124,6 +124,8 @@ class Replica:
         session = self.sessions.pop(number, None)
         if session is None:
             return []
+        for origin in session.cursors:
+            self.announcements.served_to(session, origin)
         effects = self._subscriptions.release(number, now)
         effects += self.siblings.left(session)
         advertised = {origin for session in self.sessions.values() for origin in session.adverts}
@@ -187,6 +189,7 @@ class Replica:
             case m.Want():
                 return self._want(session, message, now)
             case m.Stop():
+                self.announcements.served_to(session, message.origin)
                 session.cursors.pop(message.origin, None)
             case m.Skew():
                 return self.quarantine.heard(session, message)
@@ -276,6 +279,7 @@ class Replica:
         self._bound(len(session.cursors))
         session.records_sent.pop(want.origin, None)
         session.ready[want.origin] = None
+        self.announcements.served_to(session, want.origin)
         return [Wake(session.number), *self._subscriptions.wanted_by(session, want.origin, now)]
 
     # ---- transfers -----------------------------------------------------------------------------

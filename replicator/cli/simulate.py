@@ -124,6 +124,8 @@ class _Search:
                 say(f"  replay: {document['replay']}")
         rows = [[name.replace("_", " "), f"{self.sums[name]:,.0f}"] for name in _SUMS]
         speed = self.sums["simulated_seconds"] / spent if spent else 0.0
+        if self.runs == 1:
+            rows.append(["copies per receiver", f"{self.last['copies_per_receiver']:.3f}"])
         rows.append(["CPU seconds", f"{spent:.2f}"])
         rows.append(["simulated seconds a CPU second", f"{speed:.1f}"])
         table(["runs", str(self.runs)], rows, right=(1,))

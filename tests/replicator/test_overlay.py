@@ -44,7 +44,7 @@ def reached(start: str, links: Mapping[str, Iterable[str]]) -> set[str]:
 @pytest.mark.parametrize("number", [1, 2, 5, MESH_CLUSTERS])
 def test_a_small_clusterset_is_a_full_mesh(number: int) -> None:
     everybody = names(number)
-    rtts = {name: 5 for name in everybody[::2]}
+    rtts = dict.fromkeys(everybody[::2], 5)
     assert chosen("c0", others("c0", everybody), rtts) == {*everybody[1:]}
 
 
