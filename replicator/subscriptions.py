@@ -98,6 +98,9 @@ class Subscriptions:
         effects = self.stop(remote)
         remote.source = number
         remote.supply.progressed(now)
+        others = (s for n, s in self._sessions.items() if n != number)
+        if any(remote.origin in session.cursors for session in others):
+            self._sessions[number].untold.add(remote.origin)  # whom we speak for, with the beat
         return [*effects, *self.ask(remote)]
 
     def stop(self, remote: RemoteOrigin) -> list[Effect]:

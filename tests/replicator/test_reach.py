@@ -98,3 +98,11 @@ def test_the_linked_are_enough_only_when_they_speak_for_all() -> None:
     }
     assert waited_for(members, {"mesa", "stranger"}, 2) == [members["mesa"]]
     assert waited_for(members, {"mesa", "stranger"}, 3) == [members["mesa"], members["tundra"]]
+
+
+def test_a_new_source_is_told_at_once_for_whom_it_is(line: World) -> None:
+    line.connect("fjord", "steppe")
+    line.run(5.0)
+    acknowledged = line["fjord"].replica.acknowledged
+    assert acknowledged["steppe"].speaks_for == 2
+    assert acknowledged["mesa"].speaks_for == 1
