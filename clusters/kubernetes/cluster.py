@@ -31,7 +31,9 @@ from clusters.kubernetes.objects import (
     ENDPOINTS,
     NAMESPACES,
     SERVICE_EXPORTS,
+    SERVICE_IMPORTS,
     SERVICES,
+    WRITTEN,
     Resource,
     trimmed,
 )
@@ -71,9 +73,14 @@ class KubernetesCluster:
         self._connection = connection
         self._clock = clock
         self._settings = settings
-        self._catalog = ServiceCatalog(cluster=cluster, export=export, namespaces=namespaces)
+        self._catalog = ServiceCatalog(
+            cluster=cluster,
+            export=export,
+            namespaces=namespaces,
+            multicluster=settings.multicluster,
+        )
         self._warnings = WarningLog()
-        self._own_writes = OwnWrites()
+        self._own_writes = {kind: OwnWrites() for kind in WRITTEN}
         self._supervisor = Supervisor(clock, deaths=settings.deaths, within=settings.deaths_within)
         self._counters: Counter[str] = Counter()
         self._lists = asyncio.Lock()
@@ -226,8 +233,8 @@ class KubernetesCluster:
 
     def listed(self, resource: Resource, listing: Listing) -> bool:
         """See :class:`~clusters.kubernetes.reflector.Sink`."""
-        if resource is ENDPOINT_SLICES:
-            self._own_writes.listed()
+        if resource.kind in self._own_writes:
+            self._own_writes[resource.kind].listed()
         touched = self._catalog.replace_all(resource.kind, listing.items)
         for error in touched.errors:
             self._bad_object(resource, error)
@@ -237,7 +244,8 @@ class KubernetesCluster:
     def happened(self, resource: Resource, event: ObjectEvent) -> None:
         """See :class:`~clusters.kubernetes.reflector.Sink`."""
         now = self._clock.monotonic()
-        if resource is ENDPOINT_SLICES and self._own_writes.hides(event, now):
+        own_writes = self._own_writes.get(resource.kind)
+        if own_writes is not None and own_writes.hides(event, now):
             return
         change = self._catalog.delete if event.op is Op.DELETED else self._catalog.upsert
         try:
@@ -285,8 +293,10 @@ def _watched(export: ExportMode, settings: KubernetesSettings) -> tuple[Resource
     chosen = [ENDPOINT_SLICES, SERVICES, NAMESPACES]
     if settings.read_endpoints:
         chosen.append(ENDPOINTS)
-    if export is ExportMode.SERVICE_EXPORT:
+    if settings.multicluster or export is ExportMode.SERVICE_EXPORT:
         chosen.append(SERVICE_EXPORTS)
+    if settings.multicluster:
+        chosen.append(SERVICE_IMPORTS)
     return tuple(chosen)
 
 

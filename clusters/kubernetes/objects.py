@@ -57,6 +57,17 @@ SERVICE_EXPORTS = Resource(
     cure="install the Multi-Cluster Services CRDs, or set source.export to all or annotated",
 )
 
+SERVICE_IMPORTS = Resource(
+    "serviceimports",
+    "ServiceImport",
+    "multicluster.x-k8s.io",
+    ("v1beta1", "v1alpha1"),
+    optional=True,
+    cure="install the Multi-Cluster Services CRDs, or set target.mode to endpointslices",
+)
+WRITTEN = {one.kind: one for one in (ENDPOINT_SLICES, SERVICES, SERVICE_IMPORTS, SERVICE_EXPORTS)}
+"""Collections we write to, by kind; always in the best version."""
+
 
 def list_query(limit: int, token: str | None) -> dict[str, str]:
     """Query of one page of a consistent list; ``token`` continues an earlier page."""
@@ -76,10 +87,15 @@ def watch_query(version: str, seconds: int) -> dict[str, str]:
     }
 
 
-def slice_path(namespace: str, name: str | None = None) -> str:
-    """Path of the EndpointSlices of one namespace, or of one of them."""
-    root = f"/apis/discovery.k8s.io/v1/namespaces/{quote(namespace, safe='')}/endpointslices"
-    return root if name is None else f"{root}/{quote(name, safe='')}"
+def object_path(
+    resource: Resource, namespace: str, name: str | None = None, subresource: str = ""
+) -> str:
+    """Path of a collection in one namespace, of one of its objects, or of a part of that."""
+    root = resource.path(resource.versions[0]).removesuffix(f"/{resource.name}")
+    parts = [root, "namespaces", quote(namespace, safe=""), resource.name]
+    if name is not None:
+        parts.append(quote(name, safe=""))
+    return "/".join([*parts, subresource] if subresource else parts)
 
 
 def version_of(manifest: Manifest) -> str | None:

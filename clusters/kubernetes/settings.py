@@ -47,6 +47,8 @@ class KubernetesSettings:
     watch: WatchSettings = WatchSettings()
     read_endpoints: bool = True
     """Whether v1 Endpoints are read for services without slices."""
+    multicluster: bool = False
+    """Whether objects of the Multi-Cluster Services API are watched as ours to write."""
     write_seconds: float = 30.0
     """For one write to be answered."""
     writes_per_second: float = 50.0

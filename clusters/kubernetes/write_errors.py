@@ -15,6 +15,7 @@ from clusters.errors import (
     WriteError,
 )
 from clusters.kubernetes.api_status import ApiStatus
+from clusters.kubernetes.objects import WRITTEN
 from clusters.model import ChangeOp, SliceChange
 
 _CONFLICT = 409
@@ -54,16 +55,18 @@ def meaning_of(change: SliceChange, status: ApiStatus) -> Meaning:
 
 def error_of(change: SliceChange, status: ApiStatus) -> ClusterError:
     """The error to raise for a refusal that is final for this attempt."""
-    what = f"{change.op.value} EndpointSlice {change.namespace}/{change.name}: {status}"
+    what = f"{change.op.value} {change.kind} {change.namespace}/{change.name}: {status}"
     terminating = _TERMINATING in status.causes or "is being terminated" in status.message
     if status.code == _FORBIDDEN and terminating:
         return NamespaceUnavailableError(what, code="namespace_terminating")
     if status.not_found:
         return NamespaceUnavailableError(what, code="no_namespace")
     if status.forbidden:
+        resource = WRITTEN[change.kind]
+        part = f"/{change.subresource}" if change.subresource else ""
         cure = (
-            f"grant our account the verb {change.op.value} on endpointslices"
-            ' in apiGroups ["discovery.k8s.io"]'
+            f"grant our account the verb {change.op.value} on {resource.name}{part}"
+            f' in apiGroups ["{resource.group}"]'
         )
         return WriteError(what, cure=cure, code="api_forbidden", retryable=True)
     if status.unauthorized:

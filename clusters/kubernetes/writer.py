@@ -1,4 +1,4 @@
-"""Writes EndpointSlices of ours to the API server, within a budget (kubernetes.md M5, M7, M11).
+"""Writes objects of ours to the API server, within a budget (kubernetes.md M5, M7, M11).
 
 Each write is one call; its answer goes into the catalog at once.  What a refusal means is decided
 in :mod:`clusters.kubernetes.write_errors`; here it is acted on: adopt what is ours, re-read after
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -27,12 +27,13 @@ from clusters.kubernetes.client import (
     ApiSession,
     ApiUnreachableError,
 )
-from clusters.kubernetes.objects import Name, name_of, slice_path, trimmed, version_of
+from clusters.kubernetes.objects import WRITTEN, Name, name_of, object_path, trimmed, version_of
 from clusters.kubernetes.own_writes import OwnWrites
 from clusters.kubernetes.settings import KubernetesSettings
 from clusters.kubernetes.write_budget import WriteBudget
 from clusters.kubernetes.write_errors import ApiBusyError, Meaning, error_of, meaning_of
 from clusters.model import MANAGED_BY, ChangeOp, Manifest, ServiceKey, SliceChange
+from clusters.multicluster.names import derived_from, is_our_import
 from clusters.slice_names import LABEL_MANAGED_BY, service_of, stored_key, texts
 
 _ANSWER_BYTES = 16 * 1024 * 1024
@@ -47,12 +48,12 @@ class SliceWriter:
         *,
         session: Callable[[float], ApiSession],
         catalog: ServiceCatalog,
-        own_writes: OwnWrites,
+        own_writes: Mapping[str, OwnWrites],
         took_in: Callable[[Touched], None],
         clock: Clock,
         settings: KubernetesSettings,
     ) -> None:
-        """``took_in`` is told what the answers changed in the catalog."""
+        """``own_writes`` by kind; ``took_in`` is told what the answers changed in the catalog."""
         self._make_session = session
         self._catalog = catalog
         self._own_writes = own_writes
@@ -61,7 +62,7 @@ class SliceWriter:
         self._settings = settings
         self._budget = WriteBudget(settings.writes_per_second, settings.write_burst)
         self._quiet_until = 0.0
-        self._conflicts: Counter[Name] = Counter()
+        self._conflicts: Counter[tuple[str, Name]] = Counter()
         self._waiting: dict[str, set[ServiceKey]] = {}
         self._running: ApiSession | None = None
 
@@ -99,24 +100,29 @@ class SliceWriter:
             raise self._wait_for_namespace(change, f"namespace {change.namespace} is not there")
         await self._admit()
         try:
-            with self._about(change) as name:
+            with self._about(change) as about:
                 answer = await self._send(change)
-                self._conflicts.pop(name, None)
+                self._conflicts.pop(about, None)
                 self._done(change, answer)
         except ApiRefusedError as error:
             await self._refused(change, error)
 
     @contextmanager
-    def _about(self, change: SliceChange) -> Iterator[Name]:
+    def _about(self, change: SliceChange) -> Iterator[tuple[str, Name]]:
         """Note what the watch shows of the object while a call about it is made."""
         name = change.namespace, change.name
-        held = (one for one in self._catalog.owned(_key_of(change)) if name_of(one) == name)
+        held = (one for one in self._held(change) if name_of(one) == name)
         known = next(held, None)
-        self._own_writes.begin(name, None if known is None else version_of(known))
+        own_writes = self._own_writes[change.kind]
+        own_writes.begin(name, None if known is None else version_of(known))
         try:
-            yield name
+            yield change.kind, name
         finally:
-            self._own_writes.settled(name)
+            own_writes.settled(name)
+
+    def _held(self, change: SliceChange) -> list[Manifest]:
+        """Objects of ours of the same service and kind."""
+        return [one for one in self._catalog.owned(_key_of(change)) if one["kind"] == change.kind]
 
     async def _admit(self) -> None:
         """Wait for the budget and for the end of a quiet the server asked for."""
@@ -133,7 +139,12 @@ class SliceWriter:
             body = {"apiVersion": "v1", "kind": "DeleteOptions"}
             if uid is not None:
                 body["preconditions"] = {"uid": uid}
-        path = slice_path(change.namespace, None if create else change.name)
+        path = object_path(
+            WRITTEN[change.kind],
+            change.namespace,
+            None if create else change.name,
+            change.subresource,
+        )
         async with self._session() as session:
             try:
                 return await session.call(_METHODS[change.op], path, body=body, limit=_ANSWER_BYTES)
@@ -153,13 +164,13 @@ class SliceWriter:
 
     def _done(self, change: SliceChange, answer: Any) -> None:
         if change.op is ChangeOp.DELETE:
-            if self._own_writes.deleted(change.manifest, self._clock.monotonic()):
+            if self._own_writes[change.kind].deleted(change.manifest, self._clock.monotonic()):
                 self._took_in(self._catalog.delete(change.manifest))
         else:
             self._take_in(_object(change, answer))
 
     def _take_in(self, stored: Manifest) -> None:
-        if self._own_writes.wrote(stored, self._clock.monotonic()):
+        if self._own_writes[stored["kind"]].wrote(stored, self._clock.monotonic()):
             self._took_in(self._catalog.upsert(stored))
 
     # ---- refusals ------------------------------------------------------------------------------
@@ -182,7 +193,7 @@ class SliceWriter:
             raise self._stale(change, error) from error
         if not self._is_ours(change, found):
             raise WriteError(
-                f"EndpointSlice {change.namespace}/{change.name} exists and is not ours",
+                f"{change.kind} {change.namespace}/{change.name} exists and is not ours",
                 cure="delete or rename that object",
                 code="name_taken",
                 retryable=False,
@@ -193,14 +204,18 @@ class SliceWriter:
         labelled = texts(found, "labels").get(LABEL_MANAGED_BY) == MANAGED_BY
         if labelled or stored_key(found) is not None:
             return True
-        uids = {one["metadata"].get("uid") for one in self._catalog.owned(_key_of(change))}
+        if change.kind == "ServiceImport":
+            return is_our_import(found)
+        if change.kind == "Service":
+            return derived_from(found) == _key_of(change)
+        uids = {one["metadata"].get("uid") for one in self._held(change)}
         return found["metadata"].get("uid") in uids
 
     async def _look_again(self, change: SliceChange) -> Manifest | None:
         """Read the object into the catalog, a few times in a row at most; None if there is none."""
-        name = change.namespace, change.name
-        self._conflicts[name] += 1
-        if self._conflicts[name] > self._settings.conflict_reads:
+        about = change.kind, (change.namespace, change.name)
+        self._conflicts[about] += 1
+        if self._conflicts[about] > self._settings.conflict_reads:
             return None
         try:
             with self._about(change):
@@ -212,7 +227,7 @@ class SliceWriter:
             return None
 
     async def _read(self, change: SliceChange) -> Manifest:
-        path = slice_path(change.namespace, change.name)
+        path = object_path(WRITTEN[change.kind], change.namespace, change.name)
         async with self._session() as session:
             answer = await session.call("GET", path, limit=_ANSWER_BYTES)
         stored = _object(change, answer)
@@ -220,7 +235,7 @@ class SliceWriter:
         return stored
 
     def _stale(self, change: SliceChange, error: ApiRefusedError) -> WriteError:
-        text = f"{change.op.value} EndpointSlice {change.namespace}/{change.name}: {error.status}"
+        text = f"{change.op.value} {change.kind} {change.namespace}/{change.name}: {error.status}"
         return WriteError(
             text, cure="it is planned anew by itself", code="conflict", retryable=True
         )
@@ -248,10 +263,16 @@ def _object(change: SliceChange, answer: Any) -> Manifest:
     """Check that an answer is the object it is about; what else a proxy may say is no answer."""
     metadata = answer.get("metadata") if isinstance(answer, dict) else None
     if not isinstance(metadata, dict) or metadata.get("name") != change.name:
-        text = f"{change.op.value} EndpointSlice {change.namespace}/{change.name}: not an object"
+        text = f"{change.op.value} {change.kind} {change.namespace}/{change.name}: not an object"
         raise AnswerUnreadableError(text, cure="check what lies between us and the API server")
-    return trimmed({"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1", **answer})
+    resource = WRITTEN[change.kind]
+    api_version = resource.api_version(resource.versions[0])
+    return trimmed({"kind": change.kind, "apiVersion": api_version, **answer})
 
 
 def _key_of(change: SliceChange) -> ServiceKey:
-    return ServiceKey(change.namespace, service_of(change.manifest) or "")
+    """The service an object of ours is for."""
+    if change.kind == "EndpointSlice":
+        return ServiceKey(change.namespace, service_of(change.manifest) or "")
+    derived = derived_from(change.manifest) if change.kind == "Service" else None
+    return derived or ServiceKey(change.namespace, change.name)
