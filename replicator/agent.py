@@ -18,7 +18,7 @@ from typing import Any, assert_never
 import structlog
 
 from clusters.base import Clock, Cluster
-from clusters.model import Endpoint, ServiceKey
+from clusters.model import Endpoint, ExportedService, ServiceKey
 from clusters.work_queue import WorkQueue
 from crdt import Change, Origin, Stamp
 from replicator.agent_metrics import Gauges
@@ -53,6 +53,7 @@ from replicator.ops.health import HealthServer
 from replicator.ops.metrics import Metrics
 from replicator.ops.server import OperatorServer
 from replicator.overlay import chosen
+from replicator.planners import MulticlusterPlanner, Planner
 from replicator.projection import (
     ClusterInfo,
     cluster_element,
@@ -135,6 +136,7 @@ class Agent:
                 Visibility(
                     Rule(**asdict(config.stale)), self.start.at, lambda: replica.steering.rules
                 ),
+                self._planner(),
             )
         )
         self.decisions = Decisions(self)
@@ -203,6 +205,27 @@ class Agent:
                 await self._shut_down(listener, tasks)
         _log.info("agent_stopped", cluster=self.config.cluster)
 
+    def _planner(self) -> Planner | None:
+        if self.config.target.mode != "mcs":
+            return None
+        return MulticlusterPlanner(
+            self.config.cluster, self.source.local, self._exports_of, self.clock.wall_ns
+        )
+
+    def _local_changed(self, key: ServiceKey) -> None:
+        """Our own service is part of what mode mcs writes here."""
+        self.exports.add(key)
+        if self.config.target.mode == "mcs":
+            self.imports.add(key)
+
+    def _exports_of(self, key: ServiceKey) -> Mapping[str, ExportedService]:
+        """What the other clusters export under this name."""
+        found = (
+            (origin.cluster, remote.index.export(key))
+            for origin, remote in sorted(self.replica.remotes.items())
+        )
+        return {cluster: export for cluster, export in found if export is not None}
+
     def _works(self, dialer: Dialer) -> list[Any]:
         works = [self._tick(), self._publish(), self.recorder.run(), self.exporter.run()]
         works.append(self.tls.run(self.clock))
@@ -210,7 +233,7 @@ class Agent:
         if self.importer is not None:
             works.append(self.importer.run())
         if self.target is self.source:
-            works.append(self.source.run(self.exports.add, self.imports.add))
+            works.append(self.source.run(self._local_changed, self.imports.add))
         else:
             works.append(self.source.run(self.exports.add, _ignore))
             if self.target is not None:

@@ -74,12 +74,12 @@ async def make_clusters(
         namespaces=namespaces,
         clock=clock,
         rng=rng,
-        settings=KubernetesSettings(),
+        settings=KubernetesSettings(multicluster=target.mode == "mcs"),
         environ=environ,
     )
     if written is not None:
         return kube, directory(None, written)
-    return kube, kube if target.mode == "endpointslices" else None
+    return kube, kube if target.mode in ("endpointslices", "mcs") else None
 
 
 def restore_own(origin: Origin, signer: Signer, state: OwnState | None) -> OwnOrigin:

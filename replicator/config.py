@@ -333,8 +333,8 @@ def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
         yield "source.path", Fault("is missing for kind directory", "name a folder of manifests")
     if target.mode == "directory" and target.path is None:
         yield "target.path", Fault("is missing for mode directory", "name a folder to write to")
-    if target.mode == "endpointslices" and source.kind != "kubernetes":
-        what = f"endpointslices need a Kubernetes source, not {source.kind}"
+    if target.mode in ("endpointslices", "mcs") and source.kind != "kubernetes":
+        what = f"{target.mode} needs a Kubernetes source, not {source.kind}"
         yield "target.mode", Fault(what, "use directory or none")
     stale = config.stale
     if stale.policy is Policy.WITHDRAW and stale.withdraw_after < stale.after:

@@ -148,15 +148,12 @@ def operator(tree: Tree, place: Place) -> str:
     return str(address)
 
 
-def choice(*allowed: str, later: Mapping[str, str] | None = None) -> Reader:
-    """One of ``allowed``; ``later`` maps words that will be allowed to what to use until then."""
+def choice(*allowed: str) -> Reader:
+    """One of ``allowed``."""
     cure = f"write one of {', '.join(allowed)}"
 
     def read(tree: Tree, _place: Place) -> str:
         text = _text(tree, cure)
-        if later is not None and text in later:
-            what = f"{text!r} is not available in this version"
-            raise Fault(what, f"use {later[text]}", "not_available_yet")
         if text not in allowed:
             near = get_close_matches(text[:80], allowed, n=1)
             hint = f"did you mean {near[0]}? {cure}" if near else cure
@@ -345,9 +342,7 @@ KEYS: Mapping[str, Key] = {
     "source.churn": Key(rate(100_000), 1.0, text=False),
     "source.duration": Key(duration("0s", "30d"), 0.0),
     "source.seed": Key(whole(0, 2**32 - 1), 0, text=False),
-    "target.mode": Key(
-        choice("endpointslices", "directory", "none", later={"mcs": "endpointslices"})
-    ),
+    "target.mode": Key(choice("mcs", "endpointslices", "directory", "none")),
     "target.path": Key(path, nullable=True),
     "stale.policy": Key(choice("keep", "not-ready", "withdraw"), "keep"),
     "stale.after": Key(duration("1s", "30d"), 60.0),

@@ -18,8 +18,8 @@ from clusters.base import Clock, Cluster
 from clusters.errors import ClusterUnavailableError, NamespaceUnavailableError, WriteError
 from clusters.model import Endpoint, ServiceKey, SliceChange
 from clusters.slice_names import source_cluster_of
-from clusters.slices import SliceSettings, plan
 from clusters.work_queue import WorkQueue
+from replicator.planners import Planner, SlicePlanner
 from replicator.visibility import Visibility
 
 _WORKERS = 4
@@ -42,20 +42,24 @@ class Importer:
         deletable: Callable[[str], bool],
         clock: Clock,
         visibility: Visibility,
+        planner: Planner | None = None,
     ) -> None:
-        """``deletable(cluster)`` says whether objects of that source cluster may be deleted."""
+        """``deletable(cluster)`` says whether objects of that source cluster may be deleted.
+
+        Without a ``planner`` slices alone are written.
+        """
         self._cluster = cluster
         self._queue = queue
         self._view = view
         self._deletable = deletable
         self._clock = clock
         self._visibility = visibility
-        self._settings = SliceSettings()
+        self._planner = SlicePlanner() if planner is None else planner
         self.waiting: dict[ServiceKey, str] = {}
         """Services that wait for their namespace, with the reason."""
         self.failing: dict[ServiceKey, str] = {}
         """Services whose last write was refused, with why."""
-        self._refused: dict[tuple[str, str], tuple[SliceChange, str, float]] = {}
+        self._refused: dict[tuple[str, ...], tuple[SliceChange, str, float]] = {}
         self._writes: dict[str, int] = {}
         self._errors: dict[str, int] = {}
 
@@ -84,12 +88,12 @@ class Importer:
         """Write what ``key`` lacks; True when it should be tried again after a back-off."""
         owned = self._cluster.owned(key)
         seen = self._visibility.seen(key, self._view(key), owned)
-        changes = plan(
+        changes = self._planner.plan(
             key,
-            seen.endpoints,
+            seen,
             owned,
-            settings=self._settings,
-            deletable=lambda cluster: cluster not in seen.held and self._deletable(cluster),
+            lambda cluster: cluster not in seen.held and self._deletable(cluster),
+            self.failing.get(key, ""),
         )
         again = False
         refused = None
@@ -151,7 +155,7 @@ class Importer:
 
     def _refused_before(self, change: SliceChange) -> str | None:
         """Why this very object was refused for good a short while ago, None if it was not."""
-        found = self._refused.get((change.namespace, change.name))
+        found = self._refused.get(_named(change))
         if found is None or found[0] != change:
             return None
         return found[1] if self._clock.monotonic() < found[2] else None
@@ -159,7 +163,7 @@ class Importer:
     def _note(self, key: ServiceKey, change: SliceChange, error: WriteError) -> None:
         if not error.retryable:
             until = self._clock.monotonic() + _REFUSED_SECONDS
-            self._refused[change.namespace, change.name] = (change, error.message, until)
+            self._refused[_named(change)] = (change, error.message, until)
         self._errors[error.code] = self._errors.get(error.code, 0) + 1
         _log.warning(
             "write_refused",
@@ -176,3 +180,7 @@ class Importer:
         }
         refused = {f'materialize_errors_total{{reason="{r}"}}': n for r, n in self._errors.items()}
         return {**done, **refused}
+
+
+def _named(change: SliceChange) -> tuple[str, ...]:
+    return (change.kind, change.namespace, change.name, change.subresource)

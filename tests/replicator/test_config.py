@@ -243,13 +243,17 @@ BAD_LINES = [
     ("source: {churn: 5/s}", "source.churn", "where a number belongs"),
     ("source: {churn: .inf}", "source.churn", "where a number belongs"),
     ("source: {seed: -1}", "source.seed", "not between"),
-    ("target: {mode: mcs}", "target.mode", "not available"),
+    (
+        "source: {kind: directory, path: a}\ntarget: {mode: mcs}",
+        "target.mode",
+        "mcs needs a Kubernetes source",
+    ),
     ("target: {mode: file}", "target.mode", "not known"),
     ("target: {mode: directory}", "target.path", "missing for mode directory"),
     (
         "source: {kind: directory, path: a}\ntarget: {mode: endpointslices}",
         "target.mode",
-        "need a Kubernetes source",
+        "needs a Kubernetes source",
     ),
     ("stale: {policy: drop}", "stale.policy", "not known"),
     ("stale: {policy: not_ready}", "stale.policy", "not known"),
@@ -373,10 +377,8 @@ def test_a_peer_is_another_cluster_and_named_once(peers: str, code: str) -> None
     assert refused(SHORTEST + f"peers: {peers}").code == code
 
 
-def test_mode_mcs_says_what_to_use_instead() -> None:
-    error = refused(SHORTEST + "target: {mode: mcs}")
-    assert error.code == "not_available_yet"
-    assert "endpointslices" in error.cure
+def test_mode_mcs_is_for_a_kubernetes_source() -> None:
+    assert read(SHORTEST + "target: {mode: mcs}").target.mode == "mcs"
 
 
 # ---- the environment ------------------------------------------------------------------------

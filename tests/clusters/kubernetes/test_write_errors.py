@@ -12,7 +12,9 @@ from clusters.model import ChangeOp, SliceChange
 
 
 def change(op: ChangeOp) -> SliceChange:
-    return SliceChange(op, {"kind": "EndpointSlice", "metadata": {"namespace": "shop", "name": "one"}})
+    return SliceChange(
+        op, {"kind": "EndpointSlice", "metadata": {"namespace": "shop", "name": "one"}}
+    )
 
 
 CREATE, UPDATE, DELETE = (change(op) for op in ChangeOp)

@@ -1,0 +1,97 @@
+"""What an importer writes of one service: slices alone, or all that the Multi-Cluster API asks for.
+
+A planner decides from what is visible and what exists; it writes nothing and remembers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from clusters.model import ExportedService, LocalService, Manifest, ServiceKey, SliceChange
+from clusters.multicluster.conditions import instant
+from clusters.multicluster.merge import merge
+from clusters.multicluster.plan import Circumstances, full_plan, observed_of
+from clusters.multicluster.service_export import export_change
+from clusters.slices import SliceSettings, plan
+from replicator.staleness import Seen
+
+
+class Planner(Protocol):
+    """Decides the writes of one service."""
+
+    def plan(
+        self,
+        key: ServiceKey,
+        seen: Seen,
+        owned: Sequence[Manifest],
+        deletable: Callable[[str], bool],
+        refusal: str,
+    ) -> Sequence[SliceChange]:
+        """Writes of ``key`` in order; ``refusal`` says why its last write failed, "" if none."""
+        ...
+
+
+class SlicePlanner:
+    """Other clusters' endpoints as EndpointSlices."""
+
+    def __init__(self) -> None:
+        self._settings = SliceSettings()
+
+    def plan(
+        self,
+        key: ServiceKey,
+        seen: Seen,
+        owned: Sequence[Manifest],
+        deletable: Callable[[str], bool],
+        refusal: str,  # noqa: ARG002 - slices do not tell of it
+    ) -> Sequence[SliceChange]:
+        """See :class:`Planner`."""
+        return plan(key, seen.endpoints, owned, settings=self._settings, deletable=deletable)
+
+
+class MulticlusterPlanner:
+    """The merged import of all exporting clusters, ours among them (KEP-1645)."""
+
+    def __init__(
+        self,
+        cluster: str,
+        local: Callable[[ServiceKey], LocalService],
+        exports: Callable[[ServiceKey], Mapping[str, ExportedService]],
+        wall_ns: Callable[[], int],
+    ) -> None:
+        """``cluster`` is our own id, ``exports`` are what the other clusters export."""
+        self._cluster = cluster
+        self._local = local
+        self._exports = exports
+        self._wall_ns = wall_ns
+
+    def plan(
+        self,
+        key: ServiceKey,
+        seen: Seen,
+        owned: Sequence[Manifest],
+        deletable: Callable[[str], bool],
+        refusal: str,
+    ) -> Sequence[SliceChange]:
+        """See :class:`Planner`."""
+        local = self._local(key)
+        exports, endpoints = dict(self._exports(key)), dict(seen.endpoints)
+        if local.export is not None:
+            exports[self._cluster] = local.export
+            endpoints[self._cluster] = list(local.endpoints)
+        merged, now = merge(exports), instant(self._wall_ns())
+        given = Circumstances(
+            settings=SliceSettings(),
+            deletable=lambda cluster: cluster == self._cluster or deletable(cluster),
+            now=now,
+            refusal=refusal,
+        )
+        writes = list(full_plan(key, merged, endpoints, observed_of(key, owned), given).changes)
+        for manifest in owned:
+            if manifest["kind"] == "ServiceExport":
+                told = export_change(
+                    manifest, local.standing, merged, cluster=self._cluster, now=now
+                )
+                writes += [] if told is None else [told]
+        return writes

@@ -1,0 +1,101 @@
+"""What mode mcs plans from the view of others and from our own cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.model import Endpoint, ExportedService, LocalService, Port, SliceChange, Standing
+from replicator.planners import MulticlusterPlanner
+from replicator.staleness import Seen
+from tests.clusters.makers import CART, object_of
+from tests.clusters.multicluster.bed import GRPC, Server, conditions, export
+
+WEB = (Port("http", 8080),)
+NOW_NS = 1_772_362_800_000_000_000
+
+
+class Bed:
+    """A planner of cluster ``fjord`` and an API server that its writes go to."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.local = LocalService(CART)
+        self.exports: dict[str, ExportedService] = {}
+        self.view: dict[str, list[Endpoint]] = {}
+        self.known: set[str] = {"mesa"}
+        self.planner = MulticlusterPlanner(
+            "fjord", lambda _: self.local, lambda _: self.exports, lambda: NOW_NS
+        )
+
+    def plan(self) -> list[SliceChange]:
+        owned = list(self.server.objects.values())
+        seen = Seen(self.view)
+        return list(self.planner.plan(CART, seen, owned, self.known.__contains__, ""))
+
+    def settle(self) -> None:
+        for _ in range(6):
+            for change in self.plan():
+                self.server.apply(change)
+        assert self.plan() == []
+
+    def ours(self, **fields: Any) -> None:
+        endpoints = (Endpoint("10.1.0.1", WEB),)
+        self.local = LocalService(CART, endpoints, export(2, **fields), standing=Standing.VALID)
+
+    def theirs(self, **fields: Any) -> None:
+        self.exports["mesa"] = export(1, **fields)
+        self.view["mesa"] = [Endpoint("10.2.0.1", WEB)]
+
+
+def sources(bed: Bed) -> list[str]:
+    label = "multicluster.kubernetes.io/source-cluster"
+    return sorted(item["metadata"]["labels"][label] for item in bed.server.slices())
+
+
+def test_our_own_endpoints_are_written_beside_those_of_others() -> None:
+    bed = Bed()
+    bed.ours()
+    bed.theirs()
+    bed.settle()
+    assert sources(bed) == ["fjord", "mesa"]
+    clusters = bed.server.of("ServiceImport")["status"]["clusters"]
+    assert clusters == [{"cluster": "fjord"}, {"cluster": "mesa"}]
+
+
+def test_what_is_not_exported_here_is_imported_all_the_same_and_nothing_of_ours_with_it() -> None:
+    bed = Bed()
+    bed.ours()
+    bed.local = LocalService(CART, bed.local.endpoints, None, standing=Standing.VALID)
+    bed.theirs()
+    bed.settle()
+    assert sources(bed) == ["mesa"]
+
+
+def test_our_service_export_is_told_how_it_fares() -> None:
+    bed = Bed()
+    bed.server.objects["ServiceExport", "cart"] = object_of(
+        "ServiceExport", "cart", metadata={"uid": "u", "resourceVersion": "1", "generation": 1}
+    )
+    bed.settle()
+    assert conditions(bed.server.of("ServiceExport"))["Valid"]["reason"] == "NoService"
+    bed.ours(ports=[GRPC])
+    bed.theirs()
+    bed.settle()
+    told = conditions(bed.server.of("ServiceExport"))
+    assert told["Valid"]["status"] == told["Ready"]["status"] == "True"
+    assert told["Conflict"]["reason"] == "PortConflict"
+
+
+def test_our_unexport_needs_no_complete_state_but_that_of_others_does() -> None:
+    bed = Bed()
+    bed.ours()
+    bed.theirs()
+    bed.settle()
+    bed.local = LocalService(CART)
+    bed.settle()
+    assert sources(bed) == ["mesa"]
+    bed.exports, bed.view, bed.known = {}, {}, set()
+    assert bed.plan() == []
+    bed.known = {"mesa"}
+    bed.settle()
+    assert bed.server.objects == {}
