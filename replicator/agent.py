@@ -134,7 +134,10 @@ class Agent:
                 self._deletable,
                 clock,
                 Visibility(
-                    Rule(**asdict(config.stale)), self.start.at, lambda: replica.steering.rules
+                    Rule(**asdict(config.stale)),
+                    self.start.at,
+                    lambda: replica.steering.rules,
+                    lambda key: replica.own.index.has_ready(key),  # noqa: PLW0108 - the index changes
                 ),
                 self._planner(),
             )
@@ -300,8 +303,7 @@ class Agent:
             return
         if is_current(self.start, caught_up_with(sessions, self.replica.remotes), now):
             self.perform(self.replica.announcements.begin_relaying())
-            for key in self._importable():
-                self.imports.add(key)
+            self._write_anew(self._importable())
 
     def _write_anew(self, services: Iterable[ServiceKey]) -> None:
         for key in sorted(services):
@@ -349,7 +351,7 @@ class Agent:
                 case Close(number, code, reason):
                     self.links.close(number, code, reason)
                 case Claim():
-                    pass
+                    pass  # without a lease we always lead: there is nobody to ask
                 case Notice(event, fields, serious):
                     (_log.warning if serious else _log.info)(event, **fields)
                 case _ as unreachable:
@@ -368,6 +370,9 @@ class Agent:
 
     def _publish_changes(self, changes: tuple[Change, ...]) -> None:
         self._broadcast(self.replica.own.origin, changes, 0.0)
+        if self.replica.steering.rules.settings:
+            # Whether our own endpoints are ready decides what drains leave of the others'.
+            self._write_anew({key for key in map(service_of, (c[0] for c in changes)) if key})
 
     def _broadcast(
         self, origin: Origin, changes: tuple[Change, ...], seconds: float | None

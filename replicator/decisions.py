@@ -70,7 +70,8 @@ class Decisions:
         traffic = traffic_of(cluster, key) if cluster else UNTOUCHED
         if not traffic.drained and traffic.weight:
             return False
-        shown = steered(key, self._agent.view(key), traffic_of)
+        here = self._agent.replica.own.index.has_ready(key)
+        shown = steered(key, self._agent.view(key), traffic_of, here=here)
         return any(endpoint.ready for endpoint in shown.get(cluster, ()))
 
     async def _stored(self) -> None:

@@ -119,6 +119,10 @@ class ServiceIndex:
         found = None if element is None else self._set.get(element)
         return None if found is None else projection.export_of(found[1])
 
+    def has_ready(self, key: ServiceKey) -> bool:
+        """Whether consumers may see a ready endpoint of a service."""
+        return any(endpoint.ready for _, endpoint in self.visible(key))
+
     def visible(self, key: ServiceKey) -> list[tuple[int, Endpoint]]:
         """(stamp, endpoint) of what consumers may see of a service, by address and ports."""
         if key not in self._exports:

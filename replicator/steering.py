@@ -37,6 +37,7 @@ from replicator.policies import (
     topic_about,
 )
 from replicator.remote_origin import RemoteOrigin
+from replicator.service_index import ServiceIndex
 
 CELL_LIMIT = 4096
 """Policies one member may state, so that none can make all others swell; the first by topic."""
@@ -131,14 +132,17 @@ class Steering:
         self._own.state(POLICIES, self._unread | stated, wall_ns)
 
     def services_of(self, subject: Subject) -> AbstractSet[ServiceKey]:
-        """Services of other clusters whose writing a decision about ``subject`` may change."""
+        """Services whose writing, here or elsewhere, a decision about ``subject`` may change."""
         if subject.key is not None:
             return {subject.key}
-        keys: set[ServiceKey] = set()
-        for origin, remote in self._remotes.items():
-            if subject.cluster in ("", origin.cluster):
-                keys.update(remote.index.all_services())
-        return keys
+        return set().union(*(index.all_services() for index in self._indexes(subject.cluster)))
+
+    def _indexes(self, cluster: str) -> list[ServiceIndex]:
+        """What a cluster states, ours too; of all clusters for ""."""
+        found = [r.index for o, r in self._remotes.items() if cluster in ("", o.cluster)]
+        if cluster in ("", self._own.origin.cluster):
+            found.append(self._own.index)
+        return found
 
     # ---- deciding ------------------------------------------------------------------------------
 
@@ -175,10 +179,7 @@ class Steering:
             raise InputError(message, cure="see replicator clusters", code="unknown_cluster")
         if key is None:
             return
-        indexes = [r.index for o, r in self._remotes.items() if cluster in ("", o.cluster)]
-        if cluster in ("", me):
-            indexes.append(self._own.index)
-        if not any(key in index.all_services() for index in indexes):
+        if not any(key in index.all_services() for index in self._indexes(cluster)):
             whose = f" of {cluster}" if cluster else ""
             message = f"no service {key}{whose} is known here"
             raise InputError(message, cure="see replicator services", code="unknown_service")

@@ -6,7 +6,7 @@ addresses of each family stay ready (rounded up), chosen by a hash of the addres
 comes or goes moves at most one other.  No service is left without any ready endpoint by this,
 unless a drain was told to take the last ones: weights are given up first, then drains.
 
-The own cluster's endpoints are not written, so they do not count.  Pure.
+The own cluster's endpoints are never touched, and their being ready counts.  Pure.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ Lookup = Callable[[str, ServiceKey], Traffic]
 """What is decided about one cluster's endpoints of a service."""
 
 
-def steered(key: ServiceKey, view: View, traffic_of: Lookup) -> View:
-    """``view`` with what is drained, or beyond its weight, not ready; the input is not changed."""
+def steered(key: ServiceKey, view: View, traffic_of: Lookup, *, here: bool) -> View:
+    """``view`` with what is drained, or beyond its weight, not ready; the input is not changed.
+
+    ``here``: our own cluster has ready endpoints of the service, so none of these is the last.
+    """
     found = {cluster: traffic_of(cluster, key) for cluster in view}
     if all(traffic == UNTOUCHED for traffic in found.values()):
         return view
@@ -35,7 +38,7 @@ def steered(key: ServiceKey, view: View, traffic_of: Lookup) -> View:
             cluster: _shown(key, cluster, endpoints, found[cluster], gentle=gentle, weighed=weighed)
             for cluster, endpoints in view.items()
         }
-        if any(endpoint.ready for endpoints in shown.values() for endpoint in endpoints):
+        if here or any(endpoint.ready for endpoints in shown.values() for endpoint in endpoints):
             break
     return shown
 

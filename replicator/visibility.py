@@ -21,14 +21,22 @@ from replicator.traffic import steered
 class Visibility:
     """How much consumers are shown of each cluster."""
 
-    def __init__(self, rule: Rule, start: float, rules: Callable[[], Rules]) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        start: float,
+        rules: Callable[[], Rules],
+        ready_here: Callable[[ServiceKey], bool],
+    ) -> None:
         """``rule`` is the configured one; ``start`` is the monotonic time at which this life began.
 
-        ``rules()`` is what is decided at present.
+        ``rules()`` is what is decided at present, ``ready_here(key)`` whether our own cluster
+        has ready endpoints of a service.
         """
         self._rule = rule
         self._start = start
         self._rules = rules
+        self._ready_here = ready_here
         self._machines: dict[Policy, Staleness] = {}
         self._arrange()
 
@@ -68,4 +76,6 @@ class Visibility:
         """What is to be written of a service, as :meth:`~replicator.staleness.Staleness.seen`."""
         machine = self._arrange().get(self.policy(key))
         seen = Seen(stated) if machine is None else machine.seen(stated, written)
-        return replace(seen, endpoints=steered(key, seen.endpoints, self._rules().traffic))
+        traffic_of = self._rules().traffic
+        here = self._ready_here(key)
+        return replace(seen, endpoints=steered(key, seen.endpoints, traffic_of, here=here))

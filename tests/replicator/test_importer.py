@@ -34,7 +34,10 @@ class Bed:
         self.clock = FakeClock()
         rule = Rule(policy, 60.0, 600.0, withdraw_last)
         self.rules = Rules({})
-        self.visibility = Visibility(rule, self.clock.monotonic(), lambda: self.rules)
+        self.ready_here = False
+        self.visibility = Visibility(
+            rule, self.clock.monotonic(), lambda: self.rules, lambda _: self.ready_here
+        )
         self.current = True
         self.fresh_at: dict[str, float | None] = {}
         self.cluster = cluster or SimulatedCluster(
@@ -414,6 +417,12 @@ async def test_the_last_ready_endpoints_are_drained_only_when_that_is_wanted() -
         bed.offer("10.20.1.4", "10.20.1.5")
         await bed.settle()
         await bed.decide((Subject("drain", "fjord"), "drained"))
+        assert ready(bed) == ["10.20.1.4", "10.20.1.5"]
+        bed.ready_here = True
+        await bed.settle()
+        assert ready(bed) == [], "our own are ready, so these are not the last"
+        bed.ready_here = False
+        await bed.settle()
         assert ready(bed) == ["10.20.1.4", "10.20.1.5"]
         await bed.decide((Subject("drain", "fjord", "shop", "cart"), "drained-last"))
         assert ready(bed) == []

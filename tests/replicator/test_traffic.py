@@ -29,8 +29,8 @@ traffics = st.builds(
 )
 
 
-def steer(view: View, found: Mapping[str, Traffic]) -> View:
-    return steered(CART, view, lambda cluster, _: found.get(cluster, Traffic()))
+def steer(view: View, found: Mapping[str, Traffic], *, here: bool = False) -> View:
+    return steered(CART, view, lambda cluster, _: found.get(cluster, Traffic()), here=here)
 
 
 def ready(view: View) -> set[tuple[str, str]]:
@@ -55,6 +55,13 @@ def test_nothing_but_ready_is_taken_away_and_never_the_last(
 def test_without_a_decision_nothing_is_touched() -> None:
     view = {"fjord": [Endpoint("10.20.1.4", None)]}
     assert steer(view, {}) is view
+
+
+def test_where_our_own_endpoints_are_ready_none_of_the_others_is_the_last() -> None:
+    view = {"fjord": [Endpoint("10.20.1.4", None)]}
+    for traffic in (Traffic(drained=True), Traffic(weight=0)):
+        assert ready(steer(view, {"fjord": traffic})) == {("fjord", "10.20.1.4")}
+        assert ready(steer(view, {"fjord": traffic}, here=True)) == set()
 
 
 def test_weights_are_given_up_before_drains() -> None:
