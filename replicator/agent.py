@@ -138,6 +138,7 @@ class Agent:
                     self.start.at,
                     lambda: replica.steering.rules,
                     lambda key: replica.own.index.has_ready(key),  # noqa: PLW0108 - the index changes
+                    {origin.cluster for origin in replica.remotes},
                 ),
                 self._planner(),
             )
@@ -311,7 +312,7 @@ class Agent:
 
     def _review(self) -> None:
         """Have written what the policy says of clusters that fell silent or were heard again."""
-        if self.importer is None or not self.importer.reviews:
+        if self.importer is None:
             return
         known = {o.cluster: r for o, r in self.replica.remotes.items() if r.known}
         self.importer.review(
@@ -360,7 +361,8 @@ class Agent:
             self.publisher.wake()
 
     def _changed(self, effect: Changed) -> None:
-        self._review()
+        if self.importer is not None and self.importer.reviews:
+            self._review()
         for key in sorted(effect.services):
             self.imports.add(key)
         if effect.seconds is not None:
@@ -418,11 +420,13 @@ class Agent:
         return view
 
     def _deletable(self, cluster: str) -> bool:
-        """A complete state of ``cluster`` is known, and the view is current enough to act on it."""
+        """A complete state of ``cluster`` was confirmed in this life, and the view is current."""
         replica, remote = self.replica, self.replica.remotes.get(Origin(cluster))
         if cluster in replica.members.wiped or replica.members.forgotten(cluster):
             return replica.announcements.relaying
-        return replica.announcements.relaying and remote is not None and remote.known
+        if remote is None or remote.fresh_at is None:
+            return False
+        return replica.announcements.relaying and remote.known
 
     def expected(self) -> frozenset[str]:
         """Configured peers that are not forgotten."""
@@ -483,15 +487,7 @@ class Agent:
         if self.replica.members.forgotten(me):
             told = self.replica.members.refusal(me)
             found.append({"code": told.code, "message": told.message, "cure": told.cure})
-        if self.importer is not None:
-            for key, why in sorted(self.importer.failing.items()):
-                message = f"{key} is not written: {why}"
-                found.append({"code": "write_refused", "message": message, "cure": ""})
-            for key, why in sorted(self.importer.waiting.items()):
-                message = f"{key} is not written yet: {why}"
-                cure = f"create the namespace {key.namespace}, or leave it: nothing is retried"
-                found.append({"code": "imports_waiting", "message": message, "cure": cure})
-        return found
+        return found if self.importer is None else found + self.importer.problems()
 
 
 def _ignore(_: ServiceKey) -> None:

@@ -92,7 +92,9 @@ class Importer:
             key,
             seen,
             owned,
-            lambda cluster: cluster not in seen.held and self._deletable(cluster),
+            lambda cluster: (
+                cluster in seen.withdrawn or (cluster not in seen.held and self._deletable(cluster))
+            ),
             self.failing.get(key, ""),
         )
         again = False
@@ -124,7 +126,7 @@ class Importer:
 
     @property
     def reviews(self) -> bool:
-        """Whether :meth:`review` can change anything: some service has a policy but ``keep``."""
+        """Whether :meth:`review` can change anything, as far as is known."""
         return self._visibility.reviews
 
     def review(
@@ -134,14 +136,14 @@ class Importer:
         *,
         current: bool,
     ) -> None:
-        """Look again at all services of clusters that have just fallen silent or were heard again.
+        """Look again at all services of clusters that fell silent, or were heard (again), just now.
 
         ``fresh_at`` holds when each known cluster was last heard, ``services(cluster)`` is what it
         states; before the view is ``current`` nothing is turned down.
         """
         now = self._clock.monotonic()
         for cluster, show in self._visibility.review(fresh_at, now, current=current):
-            _log.info("stale_policy_applied", cluster=cluster, show=show)
+            _log.info("shown_otherwise", cluster=cluster, show=show)
             for key in sorted({*services(cluster), *self._written_of(cluster)}):
                 self._queue.add(key)
 
@@ -172,6 +174,24 @@ class Importer:
             object=change.name,
             why=str(error),
         )
+
+    def problems(self) -> list[dict[str, str]]:
+        """What a person should look at, with its cure."""
+        found = []
+        for cluster in sorted(self._visibility.confirmation.doubtful):
+            message = (
+                f"{cluster} was not heard in this life of the agent: written as stored"
+            )
+            cure = "heal the links to it; until it is heard nothing of it is taken away"
+            found.append({"code": "view_unconfirmed", "message": message, "cure": cure})
+        for key, why in sorted(self.failing.items()):
+            message = f"{key} is not written: {why}"
+            found.append({"code": "write_refused", "message": message, "cure": ""})
+        for key, why in sorted(self.waiting.items()):
+            message = f"{key} is not written yet: {why}"
+            cure = f"create the namespace {key.namespace}, or leave it: nothing is retried"
+            found.append({"code": "imports_waiting", "message": message, "cure": cure})
+        return found
 
     def counters(self) -> dict[str, int]:
         """Writes done and refused since the start, as metric series."""

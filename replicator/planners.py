@@ -76,7 +76,8 @@ class MulticlusterPlanner:
     ) -> Sequence[SliceChange]:
         """See :class:`Planner`."""
         local = self._local(key)
-        exports, endpoints = dict(self._exports(key)), dict(seen.endpoints)
+        stated, endpoints = self._exports(key), dict(seen.endpoints)
+        exports = {name: stated[name] for name in stated if name not in seen.unconfirmed}
         if local.export is not None:
             exports[self._cluster] = local.export
             endpoints[self._cluster] = list(local.endpoints)
@@ -89,7 +90,7 @@ class MulticlusterPlanner:
         )
         writes = list(full_plan(key, merged, endpoints, observed_of(key, owned), given).changes)
         for manifest in owned:
-            if manifest["kind"] == "ServiceExport":
+            if manifest["kind"] == "ServiceExport" and seen.unconfirmed.isdisjoint(stated):
                 told = export_change(
                     manifest, local.standing, merged, cluster=self._cluster, now=now
                 )

@@ -66,6 +66,10 @@ class Seen:
     endpoints: View
     held: Collection[str] = frozenset()
     """Clusters of which nothing may be changed, whatever is written of them; not in the view."""
+    unconfirmed: frozenset[str] = frozenset()
+    """Those of them whose exports may be outdated as well."""
+    withdrawn: Collection[str] = frozenset()
+    """Clusters whose endpoints go by the policy, whether or not they were heard in this life."""
 
 
 @dataclass(slots=True)
@@ -134,7 +138,7 @@ class Staleness:
             return Seen(stated)
         present = {cluster for cluster in map(source_cluster_of, written) if cluster is not None}
         if self._rule.policy is Policy.WITHDRAW:
-            return Seen(self._withdrawn(stated, present))
+            return self._withdrawn(stated, present)
         held = {cluster for cluster in present if self.of(cluster) is Show.UNSURE}
         shown = {
             cluster: self._turned_down(cluster, endpoints)
@@ -148,7 +152,7 @@ class Staleness:
             return endpoints
         return [replace(endpoint, ready=False, serving=False) for endpoint in endpoints]
 
-    def _withdrawn(self, stated: View, present: Collection[str]) -> View:
+    def _withdrawn(self, stated: View, present: Collection[str]) -> Seen:
         """``stated`` without what is withdrawn, unless no ready endpoint would be left."""
         stays = {
             cluster: endpoints
@@ -157,4 +161,7 @@ class Staleness:
             or (self.of(cluster) is Show.UNSURE and cluster in present)
         }
         left = any(endpoint.ready for endpoints in stays.values() for endpoint in endpoints)
-        return stays if left or self._rule.withdraw_last else stated
+        if not left and not self._rule.withdraw_last:
+            return Seen(stated)
+        gone = {name for name in {*stated, *present} if self.of(name) is Show.WITHDRAWN}
+        return Seen(stays, withdrawn=gone)

@@ -2,17 +2,20 @@
 
 Silence goes first: where a silent cluster is turned down, a drained one that can be reached keeps
 the last ready endpoints.  A policy that nothing configured and no decision names costs nothing;
-one that is decided on later judges by what it hears from then on.
+one that is decided on later judges by what it hears from then on.  Clusters that are not confirmed
+in this life (:mod:`replicator.confirmation`) count for what others may lose, and are left as they
+are.
 
 Pure; readings are arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from clusters.model import Manifest, ServiceKey
+from replicator.confirmation import Confirmation
 from replicator.policies import Rules
 from replicator.staleness import Policy, Rule, Seen, Show, Staleness, View
 from replicator.traffic import steered
@@ -27,16 +30,18 @@ class Visibility:
         start: float,
         rules: Callable[[], Rules],
         ready_here: Callable[[ServiceKey], bool],
+        stored: Iterable[str] = (),
     ) -> None:
         """``rule`` is the configured one; ``start`` is the monotonic time at which this life began.
 
         ``rules()`` is what is decided at present, ``ready_here(key)`` whether our own cluster
-        has ready endpoints of a service.
+        has ready endpoints of a service, ``stored`` are the clusters known from former lives.
         """
         self._rule = rule
         self._start = start
         self._rules = rules
         self._ready_here = ready_here
+        self.confirmation = Confirmation(start, stored)
         self._machines: dict[Policy, Staleness] = {}
         self._arrange()
 
@@ -52,8 +57,8 @@ class Visibility:
 
     @property
     def reviews(self) -> bool:
-        """Whether silence changes anything for any service."""
-        return bool(self._arrange())
+        """Whether who was heard changes anything for any service."""
+        return self.confirmation.pending or bool(self._arrange())
 
     def policy(self, key: ServiceKey) -> Policy:
         """The stale policy that holds for a service."""
@@ -66,11 +71,13 @@ class Visibility:
 
         Returns clusters with what is written of them from now on.
         """
-        return [
+        confirmed = self.confirmation.review(fresh_at, now)
+        turned = [
             (cluster, machine.of(cluster))
             for _, machine in sorted(self._arrange().items())
             for cluster in machine.review(fresh_at, now, current=current)
         ]
+        return [*((cluster, Show.AS_STATED) for cluster in confirmed), *turned]
 
     def seen(self, key: ServiceKey, stated: View, written: Sequence[Manifest]) -> Seen:
         """What is to be written of a service, as :meth:`~replicator.staleness.Staleness.seen`."""
@@ -78,4 +85,9 @@ class Visibility:
         seen = Seen(stated) if machine is None else machine.seen(stated, written)
         traffic_of = self._rules().traffic
         here = self._ready_here(key)
-        return replace(seen, endpoints=steered(key, seen.endpoints, traffic_of, here=here))
+        shown = steered(key, seen.endpoints, traffic_of, here=here)
+        unconfirmed = self.confirmation.unconfirmed
+        if unconfirmed:
+            shown = {name: shown[name] for name in shown if name not in unconfirmed}
+        held = unconfirmed.union(seen.held)
+        return replace(seen, endpoints=shown, held=held, unconfirmed=unconfirmed)

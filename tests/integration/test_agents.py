@@ -246,6 +246,53 @@ async def test_a_killed_agent_comes_back_with_what_changed_meanwhile(world: Worl
     assert world["fjord"].replica.own.epoch == 1
 
 
+async def test_p22_an_older_store_brings_nothing_back_that_consumers_saw_go(world: World) -> None:
+    world.write("fjord", "10.20.1.4", "10.20.1.5")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4", "10.20.1.5")
+    state = world.folder / "mesa" / "state"
+    await world.running.pop("mesa").end()
+    older = {path: path.read_bytes() for path in state.glob("remote.db*")}
+    await world.start("mesa")
+    world.write("fjord", "10.20.1.4")
+    await world.everybody_sees("fjord", "10.20.1.4")
+    before = world.stats("mesa")
+    await world.running.pop("mesa").kill()
+    for path in state.glob("remote.db*"):
+        path.unlink()
+    for path, content in older.items():
+        path.write_bytes(content)
+
+    for other in ("fjord", "tundra"):
+        world.network.cut("mesa", other)
+    mesa = await world.start("mesa")
+    written: list[Any] = []
+    mesa.target.apply = _noting(mesa.target.apply, written)  # type: ignore[union-attr, method-assign]
+    await world.until(lambda: mesa.target is not None and mesa.target.health().synced)
+    assert len(mesa.view(ServiceKey("shop", "cart"))["fjord"]) == 2, "the store is the older one"
+    mesa.imports.add(ServiceKey("shop", "cart"))
+    await world.until(lambda: mesa.imports.idle)
+    for other in ("fjord", "tundra"):
+        world.network.heal("mesa", other)
+    await world.until(lambda: mesa.ready()[0])
+    await world.until(lambda: len(mesa.view(ServiceKey("shop", "cart"))["fjord"]) == 1)
+    await world.until(lambda: mesa.imports.idle)
+    assert written == []
+    assert world.stats("mesa") == before
+    world.write("fjord", "10.20.1.6")
+    await world.everybody_sees("fjord", "10.20.1.6")
+
+
+def _noting(apply: Callable[[Any], Any], written: list[Any]) -> Callable[[Any], Any]:
+    """``apply``, with each change put down."""
+
+    async def noting(change: Any) -> None:
+        written.append(change)
+        await apply(change)
+
+    return noting
+
+
 async def test_a_lost_disk_opens_a_new_epoch_and_the_others_never_see_it_empty(
     world: World,
 ) -> None:

@@ -30,13 +30,14 @@ class Bed:
         *,
         withdraw_last: bool = False,
         cluster: SimulatedCluster | None = None,
+        stored: tuple[str, ...] = (),
     ) -> None:
         self.clock = FakeClock()
         rule = Rule(policy, 60.0, 600.0, withdraw_last)
         self.rules = Rules({})
         self.ready_here = False
         self.visibility = Visibility(
-            rule, self.clock.monotonic(), lambda: self.rules, lambda _: self.ready_here
+            rule, self.clock.monotonic(), lambda: self.rules, lambda _: self.ready_here, stored
         )
         self.current = True
         self.fresh_at: dict[str, float | None] = {}
@@ -387,6 +388,62 @@ async def test_only_the_services_of_the_cluster_are_looked_at() -> None:
     made.clock.set_wall_ns(0)
     made.importer.review({"fjord": now + 1, "tundra": now + 60}, services.__getitem__, current=True)
     assert touched == [CART]
+
+
+async def restarted(bed: Bed) -> Bed:
+    """Another life over what ``bed`` wrote, in which fjord is stored and not heard yet."""
+    again = Bed(cluster=bed.cluster, stored=("fjord",))
+    again.known.clear()
+    again.fresh_at = {"fjord": None}
+    return again
+
+
+async def test_p22_what_is_stored_is_not_written_anew_before_its_cluster_is_heard(bed: Bed) -> None:
+    bed.offer("10.20.1.4", "10.20.1.5")
+    bed.offer("10.20.1.4")
+    await bed.settle()
+    again = await restarted(bed)
+    again.offer("10.20.1.4", "10.20.1.5")
+    async with at_work(again):
+        await again.settle()
+        await again.pass_by(9.9)
+        assert bed.written == ["10.20.1.4"]
+        assert again.importer.problems() == []
+        again.known.add("fjord")
+        again.offer("10.20.1.6")
+        await again.hear("fjord")
+        assert bed.written == ["10.20.1.6"]
+        assert not again.importer.reviews
+
+
+async def test_without_a_word_it_is_written_in_doubt_and_nothing_is_taken_away(bed: Bed) -> None:
+    bed.offer("10.20.1.4")
+    await bed.settle()
+    again = await restarted(bed)
+    again.offer("10.20.1.5")
+    async with at_work(again):
+        await again.pass_by(10.0)
+        assert bed.written == ["10.20.1.4", "10.20.1.5"]
+        (problem,) = again.importer.problems()
+        assert problem["code"] == "view_unconfirmed"
+        again.known.add("fjord")
+        await again.hear("fjord")
+        assert bed.written == ["10.20.1.5"]
+        assert again.importer.problems() == []
+
+
+async def test_a_policy_withdraws_what_was_not_heard_in_this_life() -> None:
+    async with at_work(Bed(Policy.WITHDRAW, withdraw_last=True)) as bed:
+        await heard(bed)
+        again = Bed(Policy.WITHDRAW, withdraw_last=True, cluster=bed.cluster, stored=("fjord",))
+        again.known.clear()
+        again.view = bed.view
+        again.fresh_at = {"fjord": None}
+        async with at_work(again):
+            await again.pass_by(599.0)
+            assert bed.conditions == UP
+            await again.pass_by(1.0)
+            assert bed.written == []
 
 
 # ---- drains, weights, stale policies that were decided -----------------------------------------

@@ -47,6 +47,27 @@ class Bed:
         self.view["mesa"] = [Endpoint("10.2.0.1", WEB)]
 
 
+def test_an_export_that_is_not_confirmed_makes_no_import_and_takes_none_away() -> None:
+    bed = Bed()
+    bed.theirs()
+    unsure = Seen({}, held={"mesa"}, unconfirmed=frozenset({"mesa"}))
+
+    def unconfirmed() -> list[SliceChange]:
+        owned = list(bed.server.objects.values())
+        return list(bed.planner.plan(CART, unsure, owned, lambda _: False, ""))
+
+    assert unconfirmed() == []
+    bed.server.objects["ServiceExport", "cart"] = object_of(
+        "ServiceExport", "cart", metadata={"uid": "u", "resourceVersion": "1", "generation": 1}
+    )
+    bed.ours()
+    bed.settle()
+    assert sources(bed) == ["fjord", "mesa"]
+    assert unconfirmed() == []
+    bed.local = LocalService(CART)
+    assert [change.name for change in unconfirmed() if "mesa" in change.name] == []
+
+
 def sources(bed: Bed) -> list[str]:
     label = "multicluster.kubernetes.io/source-cluster"
     return sorted(item["metadata"]["labels"][label] for item in bed.server.slices())
