@@ -80,6 +80,7 @@ from replicator.transport.identity_files import Credentials
 from replicator.transport.reload import LiveTls
 from replicator.version import __version__
 from replicator.visibility import Visibility
+from replicator.withdrawals import Withdrawals
 
 _TICK_SECONDS = 0.1
 _GRACE_SECONDS = 5.0
@@ -140,7 +141,8 @@ class Agent:
                     lambda key: replica.own.index.has_ready(key),  # noqa: PLW0108 - the index changes
                     {origin.cluster for origin in replica.remotes},
                 ),
-                self._planner(),
+                withdrawals=Withdrawals(config.guard, config.stale.after, self.start.at),
+                planner=self._planner(),
             )
         )
         self.decisions = Decisions(self)

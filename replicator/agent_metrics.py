@@ -83,4 +83,5 @@ class Gauges:
         importer = agent.importer
         if importer is not None:
             metrics.set("imports_waiting", len(importer.waiting), reason="namespace")
+            metrics.set("withdrawals_held", len(importer.withdrawals.held))
             metrics.absorb("importer", importer.counters())

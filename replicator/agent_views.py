@@ -21,6 +21,7 @@ from replicator.policies import Setting, Subject, described
 from replicator.service_index import ServiceIndex
 from replicator.session import Session
 from replicator.snapshots import OriginSnapshot, build
+from replicator.withdrawals import described as described_withdrawal
 
 if TYPE_CHECKING:
     from replicator.agent import Agent
@@ -294,10 +295,21 @@ class Views:
             "clusters": self.clusters(),
             "peers": peers,
             "forgotten": agent.replica.members.all_forgotten(),
+            "withdrawals_held": self._withdrawals(),
             "source": self._health(agent.config.source.kind, agent.source),
             "target": self._health(agent.config.target.mode, agent.target),
             "problems": agent.problems(),
         }
+
+    def _withdrawals(self) -> list[Json]:
+        importer = self._agent.importer
+        held = [] if importer is None else importer.withdrawals.held
+        return [described_withdrawal(one) for one in held]
+
+    def release(self, cluster: str | None, key: ServiceKey | None) -> list[Json]:
+        """See :class:`AgentViews`."""
+        importer = self._agent.importer
+        return [] if importer is None else importer.release(cluster, key)
 
     async def decide(self, decision: str, cluster: str) -> Json:
         """See :class:`AgentViews`."""

@@ -34,6 +34,7 @@ from replicator.errors import ConfigError
 from replicator.ops.address import TcpAddress
 from replicator.staleness import Policy
 from replicator.units import format_duration, format_size
+from replicator.withdrawals import Guard
 from replicator.yaml_tree import Tree, parse_tree
 
 HostPort = TcpAddress
@@ -148,6 +149,7 @@ class Config:
     source: Source
     target: Target
     stale: Stale
+    guard: Guard
     limits: Limits
 
 
@@ -271,6 +273,7 @@ class _Reading:
             source=self._source(),
             target=self._target(),
             stale=self._stale(),
+            guard=Guard(self._get("guard.least"), self._get("guard.fresh_for")),
             limits=Limits(self._get("limits.frame"), self._get("limits.entry")),
         )
         for key, fault in _conflicts(config):
@@ -379,6 +382,7 @@ def describe(config: Config) -> dict[str, Any]:
     plain["stale"]["policy"] = config.stale.policy.value
     for key in ("after", "withdraw_after"):
         plain["stale"][key] = format_duration(plain["stale"][key])
+    plain["guard"]["fresh_for"] = format_duration(config.guard.fresh_for)
     plain["source"]["duration"] = format_duration(config.source.duration)
     plain["limits"] = {key: format_size(count) for key, count in plain["limits"].items()}
     return plain

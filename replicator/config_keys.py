@@ -348,6 +348,8 @@ KEYS: Mapping[str, Key] = {
     "stale.after": Key(duration("1s", "30d"), 60.0),
     "stale.withdraw_after": Key(duration("1s", "365d"), 3600.0),
     "stale.withdraw_last": Key(yes_or_no, default=False, text=False),
+    "guard.least": Key(whole(1, 1_000_000), 5, text=False),
+    "guard.fresh_for": Key(duration("0s", "1h"), 15.0),
     "limits.frame": Key(size("256KiB", "1MiB"), 1 << 20),
     "limits.entry": Key(size("1KiB", "64KiB"), 1 << 16),
 }

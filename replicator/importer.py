@@ -4,7 +4,8 @@ For each touched service it plans the difference between what should exist and w
 shows, and carries it out.  Memory of earlier writes is never trusted over what the cluster shows.
 Nothing of a source cluster is deleted before a complete state of that cluster is known
 (``deletable``).  Of a cluster that fell silent, is drained or has a weight is written what that
-leaves of it (:mod:`replicator.visibility`).
+leaves of it (:mod:`replicator.visibility`); what would take most of a service away on the word of a
+cluster that was silent is held back (:mod:`replicator.withdrawals`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from clusters.slice_names import source_cluster_of
 from clusters.work_queue import WorkQueue
 from replicator.planners import Planner, SlicePlanner
 from replicator.visibility import Visibility
+from replicator.withdrawals import Withdrawals, described
 
 _WORKERS = 4
 _REFUSED_SECONDS = 600.0
@@ -34,7 +36,7 @@ View = Callable[[ServiceKey], Mapping[str, list[Endpoint]]]
 class Importer:
     """Writes the view of others into one cluster."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what decides, and what is decided by
         self,
         cluster: Cluster,
         queue: WorkQueue[ServiceKey],
@@ -42,6 +44,8 @@ class Importer:
         deletable: Callable[[str], bool],
         clock: Clock,
         visibility: Visibility,
+        *,
+        withdrawals: Withdrawals,
         planner: Planner | None = None,
     ) -> None:
         """``deletable(cluster)`` says whether objects of that source cluster may be deleted.
@@ -54,6 +58,7 @@ class Importer:
         self._deletable = deletable
         self._clock = clock
         self._visibility = visibility
+        self.withdrawals = withdrawals
         self._planner = SlicePlanner() if planner is None else planner
         self.waiting: dict[ServiceKey, str] = {}
         """Services that wait for their namespace, with the reason."""
@@ -87,16 +92,16 @@ class Importer:
     async def reconcile(self, key: ServiceKey) -> bool:
         """Write what ``key`` lacks; True when it should be tried again after a back-off."""
         owned = self._cluster.owned(key)
-        seen = self._visibility.seen(key, self._view(key), owned)
-        changes = self._planner.plan(
-            key,
-            seen,
-            owned,
-            lambda cluster: (
-                cluster in seen.withdrawn or (cluster not in seen.held and self._deletable(cluster))
-            ),
-            self.failing.get(key, ""),
-        )
+        stated = self._view(key)
+        seen = self._visibility.seen(key, stated, owned)
+        kept = self.withdrawals.kept(key, stated, owned, {*seen.held, *seen.withdrawn})
+
+        def deletable(cluster: str) -> bool:
+            held = cluster in kept or cluster in seen.held
+            return cluster in seen.withdrawn or (not held and self._deletable(cluster))
+
+        failing = self.failing.get(key, "")
+        changes = self._planner.plan(key, seen, owned, deletable, failing)
         again = False
         refused = None
         self.waiting.pop(key, None)
@@ -142,6 +147,8 @@ class Importer:
         states; before the view is ``current`` nothing is turned down.
         """
         now = self._clock.monotonic()
+        for key in self.withdrawals.review(fresh_at, now):
+            self._queue.add(key)
         for cluster, show in self._visibility.review(fresh_at, now, current=current):
             _log.info("shown_otherwise", cluster=cluster, show=show)
             for key in sorted({*services(cluster), *self._written_of(cluster)}):
@@ -179,9 +186,7 @@ class Importer:
         """What a person should look at, with its cure."""
         found = []
         for cluster in sorted(self._visibility.confirmation.doubtful):
-            message = (
-                f"{cluster} was not heard in this life of the agent: written as stored"
-            )
+            message = f"{cluster} was not heard in this life of the agent: written as stored"
             cure = "heal the links to it; until it is heard nothing of it is taken away"
             found.append({"code": "view_unconfirmed", "message": message, "cure": cure})
         for key, why in sorted(self.failing.items()):
@@ -191,7 +196,18 @@ class Importer:
             message = f"{key} is not written yet: {why}"
             cure = f"create the namespace {key.namespace}, or leave it: nothing is retried"
             found.append({"code": "imports_waiting", "message": message, "cure": cure})
+        for key, cluster, removed, written in self.withdrawals.held:
+            message = f"{cluster} was silent and says that {removed} of {written} of {key} are gone"
+            cure = f"wait until it was heard for a while, or: replicator release {cluster}"
+            found.append({"code": "withdrawal_held", "message": message, "cure": cure})
         return found
+
+    def release(self, cluster: str | None, key: ServiceKey | None) -> list[dict[str, object]]:
+        """Carry out what is held back now, of any cluster or service where None; returns that."""
+        going = self.withdrawals.release(cluster, key)
+        for one in going:
+            self._queue.add(one.key)
+        return [described(one) for one in going]
 
     def counters(self) -> dict[str, int]:
         """Writes done and refused since the start, as metric series."""

@@ -27,6 +27,7 @@ from replicator.cli import (
     pki,
     plan,
     policies,
+    release,
     simulate,
     snapshot,
     status,
@@ -48,6 +49,7 @@ _GROUPS = (
     *(demo, agent, init, pki, config, status, views, watch, encode, plan, snapshot, simulate),
     membership,
     policies,
+    release,
 )
 _NAME = "replicator"
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (

@@ -129,6 +129,12 @@ class AgentClient:
         with self._asked("/v1/policies", json.dumps(wanted).encode()) as answer:
             return self._object(answer.read())
 
+    def release(self, cluster: str | None, service: str | None) -> Json:
+        """Carry out withdrawals that are held back (``POST /v1/release``)."""
+        wanted = {"cluster": cluster, "service": service}
+        with self._asked("/v1/release", json.dumps(wanted).encode()) as answer:
+            return self._object(answer.read())
+
     def watch(self, chosen: Selection) -> Generator[Json, None, None]:
         """Changes as they are committed, until the caller stops.
 

@@ -1,4 +1,4 @@
-"""``POST /v1/forget``, ``/v1/admit`` and ``/v1/policies``: the requests that change something.
+"""``POST /v1/forget``, ``/v1/admit``, ``/v1/policies``, ``/v1/release``: what changes something.
 
 The operator API has no authentication, so a page in a browser on this machine must not be able to
 make them: the body has to be declared as JSON, which a page of another site may not send unasked,
@@ -13,22 +13,26 @@ from typing import Any
 
 from aiohttp import web
 
+from clusters.model import ServiceKey
 from replicator.errors import InputError
 from replicator.identity import is_label
 from replicator.kinds import ADMIT, FORGET
 from replicator.ops.errors_json import BadRequestError, error_response
 from replicator.ops.views import Json
-from replicator.policies import Setting, Subject, wanted
+from replicator.policies import STALE, Setting, Subject, wanted
 
 DECISIONS = (FORGET, ADMIT)
 _BODY_LIMIT = 1024
 _CLUSTER_CURE = 'send {"cluster": "NAME"} and nothing else'
 _POLICY_KEYS = ("policy", "cluster", "service", "setting")
 _POLICY_CURE = 'send {"policy", "cluster", "service", "setting"}, null for every cluster or service'
+_RELEASE_KEYS = ("cluster", "service")
+_RELEASE_CURE = 'send {"cluster", "service"}, null for every cluster or service'
 
 Decide = Callable[[str, str], Awaitable[Json]]
 """Takes a decision and a cluster."""
 Steer = Callable[[Subject, Setting], Awaitable[Json]]
+Release = Callable[[str | None, ServiceKey | None], list[Json]]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
@@ -89,3 +93,26 @@ def policy_handler(steer: Steer) -> Handler:
         return await steer(subject, setting)
 
     return _guarded(answer)
+
+
+def release_handler(release: Release) -> Handler:
+    """What answers ``POST /v1/release``."""
+
+    async def answer(request: web.Request) -> Json:
+        body = await _object_of(request, frozenset(_RELEASE_KEYS), _RELEASE_CURE)
+        try:
+            cluster, key = released(body["cluster"], body["service"])
+        except InputError as error:
+            raise BadRequestError(error.message, cure=error.cure, code="bad_body") from error
+        return {"released": release(cluster, key)}
+
+    return _guarded(answer)
+
+
+def released(cluster: object, service: object) -> tuple[str | None, ServiceKey | None]:
+    """What somebody asks to be released; raises :class:`InputError` naming what is wrong."""
+    if cluster is not None and not (isinstance(cluster, str) and is_label(cluster)):
+        raise InputError(f"{str(cluster)[:80]!r} is not a cluster id", cure="give a DNS label")
+    # A service is written as where a policy is about one.
+    subject, _ = wanted(STALE, None, service, "keep")
+    return cluster, subject.key

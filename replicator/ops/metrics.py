@@ -134,6 +134,7 @@ _GAUGES: dict[str, _Spec] = {
     "imports_waiting": _Spec(
         "Services not written yet, by what they wait for.", ("reason",), ("namespace",)
     ),
+    "withdrawals_held": _Spec("Services and clusters of which a mass withdrawal is held back."),
     "event_loop_lag_seconds": _Spec("How late the event loop last woke."),
     "load_score": _Spec("0 to 100: 0.6 x CPU + 0.4 x queue depth."),
     "cert_expiry_seconds": _Spec("Time until our own certificate expires; negative afterwards."),

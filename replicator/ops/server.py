@@ -17,7 +17,12 @@ from aiohttp import web
 
 from replicator.errors import ConfigError
 from replicator.ops.address import Address, TcpAddress, is_loopback
-from replicator.ops.decisions import DECISIONS, member_handler, policy_handler
+from replicator.ops.decisions import (
+    DECISIONS,
+    member_handler,
+    policy_handler,
+    release_handler,
+)
 from replicator.ops.errors_json import BadRequestError, json_errors, loopback_host_only
 from replicator.ops.event_stream import EventStream
 from replicator.ops.sites import Site
@@ -109,6 +114,7 @@ class OperatorServer:
         for decision in DECISIONS:
             app.router.add_post(f"/v1/{decision}", member_handler(decision, views.decide))
         app.router.add_post("/v1/policies", policy_handler(views.steer))
+        app.router.add_post("/v1/release", release_handler(views.release))
 
     @property
     def address(self) -> Address:

@@ -3,8 +3,8 @@
 The agent implements :class:`AgentViews`; the servers here only carry its answers.  Every answer is
 a fresh JSON-able value (texts, integers within 53 bits, floats, booleans, None, lists, dicts with
 text keys) that the caller may keep and change.  Stamps, epochs and nanotimes are decimal texts.
-All methods are synchronous and show one moment, but the two that change something,
-:meth:`AgentViews.decide` and :meth:`AgentViews.steer`; none may block.
+All methods are synchronous and show one moment, but :meth:`AgentViews.decide` and
+:meth:`AgentViews.steer`, which change what all clusters do; none may block.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from clusters.model import ServiceKey
 from replicator.policies import Setting, Subject
 
 Json = dict[str, Any]
@@ -89,6 +90,13 @@ class AgentViews(Protocol):
         Returns ``{"policy", "cluster", "service", "setting", "changed", "services", "kept"}`` once
         it is on disk: how many services it is about here, and of how many the last ready endpoints
         stay ready.  Raises as :meth:`decide`.
+        """
+        ...
+
+    def release(self, cluster: str | None, key: ServiceKey | None) -> list[Json]:
+        """Carry out withdrawals that this agent holds back now, of any cluster or service if None.
+
+        Returns ``{"service", "cluster", "removed", "written"}`` for each.
         """
         ...
 

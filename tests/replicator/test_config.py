@@ -414,6 +414,8 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "stale.withdraw_after": ("90m", "1h30m"),
     "stale.withdraw_last": ("true", True),
     "limits.frame": ("256KiB", "256KiB"),
+    "guard.least": ("7", 7),
+    "guard.fresh_for": ("1m", "1m"),
     "limits.entry": ("1KiB", "1KiB"),
 }
 

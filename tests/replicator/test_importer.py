@@ -16,6 +16,7 @@ from replicator.importer import Importer
 from replicator.policies import Rules, Setting, Subject, decided, topic_about
 from replicator.staleness import Policy, Rule
 from replicator.visibility import Visibility
+from replicator.withdrawals import Guard, Withdrawals
 from tests.support.clock import FakeClock
 
 CART = ServiceKey("shop", "cart")
@@ -54,6 +55,7 @@ class Bed:
             lambda cluster: cluster in self.known,
             self.clock,
             self.visibility,
+            withdrawals=Withdrawals(Guard(5, 15.0), 60.0, self.clock.monotonic()),
         )
 
     async def decide(self, *decisions: tuple[Subject, Setting]) -> None:
@@ -427,8 +429,9 @@ async def test_without_a_word_it_is_written_in_doubt_and_nothing_is_taken_away(b
         (problem,) = again.importer.problems()
         assert problem["code"] == "view_unconfirmed"
         again.known.add("fjord")
+        again.offer("10.20.1.4")
         await again.hear("fjord")
-        assert bed.written == ["10.20.1.5"]
+        assert bed.written == ["10.20.1.4"]
         assert again.importer.problems() == []
 
 
@@ -444,6 +447,55 @@ async def test_a_policy_withdraws_what_was_not_heard_in_this_life() -> None:
             assert bed.conditions == UP
             await again.pass_by(1.0)
             assert bed.written == []
+
+
+# ---- mass withdrawals ----------------------------------------------------------------------------
+
+
+async def back_after_a_silence(bed: Bed, *addresses: str) -> None:
+    """Fjord offers eight addresses, falls silent, and comes back with these."""
+    bed.offer(*(f"10.20.1.{n}" for n in range(1, 9)))
+    await bed.hear("fjord")
+    await bed.settle()
+    await bed.pass_by(60.0)
+    bed.offer(*addresses)
+    await bed.hear("fjord")
+    await bed.settle()
+
+
+async def test_a_mass_withdrawal_after_a_silence_is_held_back_until_its_cluster_was_heard_a_while(
+    bed: Bed,
+) -> None:
+    await back_after_a_silence(bed, "10.20.1.1", "10.20.1.2", "10.20.1.9")
+    assert len(bed.written) == 9, "what is new is written, nothing is taken away"
+    (problem,) = bed.importer.problems()
+    assert problem["code"] == "withdrawal_held"
+    assert "6 of 9 of shop/cart" in problem["message"]
+    await bed.pass_by(14.9, "fjord")
+    assert len(bed.written) == 9
+    await bed.pass_by(0.1, "fjord")
+    assert sorted(bed.written) == ["10.20.1.1", "10.20.1.2", "10.20.1.9"]
+    assert bed.importer.problems() == []
+
+
+async def test_an_operator_lets_a_mass_withdrawal_go(bed: Bed) -> None:
+    await back_after_a_silence(bed)
+    assert len(bed.written) == 8
+    assert bed.importer.release("tundra", None) == []
+    told = {"service": "shop/cart", "cluster": "fjord", "removed": 8, "written": 8}
+    assert bed.importer.release("fjord", CART) == [told]
+    await bed.quiet()
+    assert bed.written == []
+    assert bed.importer.withdrawals.held == []
+
+
+async def test_few_of_many_go_at_once_after_a_silence_and_all_do_without_one(bed: Bed) -> None:
+    await back_after_a_silence(bed, *(f"10.20.1.{n}" for n in range(1, 5)))
+    assert len(bed.written) == 4
+    await bed.pass_by(90.0, "fjord")
+    bed.view.clear()
+    await bed.settle()
+    assert bed.written == []
 
 
 # ---- drains, weights, stale policies that were decided -----------------------------------------

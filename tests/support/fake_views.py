@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
+from clusters.model import ServiceKey
 from replicator.ops.address import Address, TcpAddress
 from replicator.ops.broadcast import Broadcast, Subscription
 from replicator.ops.metrics import Metrics
@@ -153,6 +154,7 @@ class FakeViews:
         self.decisions: list[tuple[str, str]] = []
         self.policy_rows: list[Json] = []
         self.steered: list[tuple[Subject, Setting]] = []
+        self.releases: list[tuple[str | None, ServiceKey | None]] = []
 
     def status(self) -> Json:
         """The scripted document, or the scripted failure."""
@@ -207,6 +209,15 @@ class FakeViews:
             raise self.failure
         counts = {"changed": True, "services": 2, "kept": 1}
         return {**described(subject), "setting": setting, **counts}
+
+    def release(self, cluster: str | None, key: ServiceKey | None) -> list[Json]:
+        """One of the cluster asked for, or of mesa; of tundra nothing is held back."""
+        self.releases.append((cluster, key))
+        if cluster == "tundra":
+            return []
+        service = "shop/cart" if key is None else str(key)
+        counts = {"removed": 6, "written": 8}
+        return [{"service": service, "cluster": cluster or "mesa", **counts}]
 
     def config(self) -> Json:
         """As scripted."""

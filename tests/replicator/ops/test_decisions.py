@@ -166,3 +166,21 @@ async def test_a_policy_that_makes_no_sense_is_400(
     status, document = await post(http, operator, "policies", json.dumps(DRAIN | changes))
     assert (status, document["error"]["code"]) == (400, "bad_body")
     assert views.steered == []
+
+
+async def test_a_release_is_passed_on_and_answered(
+    operator: OperatorServer, http: aiohttp.ClientSession, views: FakeViews
+) -> None:
+    body = json.dumps({"cluster": "mesa", "service": None})
+    row = {"service": "shop/cart", "cluster": "mesa", "removed": 6, "written": 8}
+    assert await post(http, operator, "release", body) == (200, {"released": [row]})
+    assert views.releases == [("mesa", None)]
+
+
+@pytest.mark.parametrize("wrong", [{"cluster": 1, "service": None}, {"cluster": "mesa"}])
+async def test_a_bad_release_is_refused(
+    operator: OperatorServer, http: aiohttp.ClientSession, views: FakeViews, wrong: dict[str, Any]
+) -> None:
+    status, document = await post(http, operator, "release", json.dumps(wrong))
+    assert (status, document["error"]["code"]) == (400, "bad_body")
+    assert views.releases == []
