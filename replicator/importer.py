@@ -20,6 +20,7 @@ from clusters.errors import ClusterUnavailableError, NamespaceUnavailableError, 
 from clusters.model import Endpoint, ServiceKey, SliceChange
 from clusters.slice_names import source_cluster_of
 from clusters.work_queue import WorkQueue
+from replicator.fights import Fights, named
 from replicator.planners import Planner, SlicePlanner
 from replicator.visibility import Visibility
 from replicator.withdrawals import Withdrawals, described
@@ -65,6 +66,7 @@ class Importer:
         self.failing: dict[ServiceKey, str] = {}
         """Services whose last write was refused, with why."""
         self._refused: dict[tuple[str, ...], tuple[SliceChange, str, float]] = {}
+        self._fights = Fights()
         self._writes: dict[str, int] = {}
         self._errors: dict[str, int] = {}
 
@@ -110,6 +112,8 @@ class Importer:
             if known is not None:
                 refused = known
                 continue
+            if self._fights.waits(key, change, self._clock.monotonic()):
+                continue
             try:
                 await self._cluster.apply(change)
             except NamespaceUnavailableError as error:
@@ -122,6 +126,7 @@ class Importer:
                 again, refused = again or error.retryable, error.message
                 self._note(key, change, error)
             else:
+                self._fights.wrote(change, self._clock.monotonic())
                 self._writes[change.op.value] = self._writes.get(change.op.value, 0) + 1
         if refused is None:
             self.failing.pop(key, None)
@@ -147,7 +152,7 @@ class Importer:
         states; before the view is ``current`` nothing is turned down.
         """
         now = self._clock.monotonic()
-        for key in self.withdrawals.review(fresh_at, now):
+        for key in (*self._fights.due(now), *self.withdrawals.review(fresh_at, now)):
             self._queue.add(key)
         for cluster, show in self._visibility.review(fresh_at, now, current=current):
             _log.info("shown_otherwise", cluster=cluster, show=show)
@@ -164,7 +169,7 @@ class Importer:
 
     def _refused_before(self, change: SliceChange) -> str | None:
         """Why this very object was refused for good a short while ago, None if it was not."""
-        found = self._refused.get(_named(change))
+        found = self._refused.get(named(change))
         if found is None or found[0] != change:
             return None
         return found[1] if self._clock.monotonic() < found[2] else None
@@ -172,7 +177,7 @@ class Importer:
     def _note(self, key: ServiceKey, change: SliceChange, error: WriteError) -> None:
         if not error.retryable:
             until = self._clock.monotonic() + _REFUSED_SECONDS
-            self._refused[_named(change)] = (change, error.message, until)
+            self._refused[named(change)] = (change, error.message, until)
         self._errors[error.code] = self._errors.get(error.code, 0) + 1
         _log.warning(
             "write_refused",
@@ -200,6 +205,10 @@ class Importer:
             message = f"{cluster} was silent and says that {removed} of {written} of {key} are gone"
             cure = f"wait until it was heard for a while, or: replicator release {cluster}"
             found.append({"code": "withdrawal_held", "message": message, "cure": cure})
+        for (kind, namespace, name, _), repairs in self._fights.present():
+            message = f"{kind} {namespace}/{name} was changed by others {repairs} times"
+            cure = "find who does it in its managedFields; it is restored ever more seldom"
+            found.append({"code": "materialize_fight", "message": message, "cure": cure})
         return found
 
     def release(self, cluster: str | None, key: ServiceKey | None) -> list[dict[str, object]]:
@@ -210,13 +219,9 @@ class Importer:
         return [described(one) for one in going]
 
     def counters(self) -> dict[str, int]:
-        """Writes done and refused since the start, as metric series."""
+        """Writes done, refused and undone by others since the start, as metric series."""
         done = {
             f'materialize_writes_total{{operation="{op}"}}': n for op, n in self._writes.items()
         }
         refused = {f'materialize_errors_total{{reason="{r}"}}': n for r, n in self._errors.items()}
-        return {**done, **refused}
-
-
-def _named(change: SliceChange) -> tuple[str, ...]:
-    return (change.kind, change.namespace, change.name, change.subresource)
+        return {**done, **refused, "materialize_fight_total": self._fights.total}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import copy
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -144,7 +145,7 @@ async def test_what_is_offered_is_written_once(bed: Bed) -> None:
     await bed.settle()
     assert bed.written == ["10.20.1.4", "10.20.1.5"]
     await bed.settle()
-    assert bed.importer.counters() == {'materialize_writes_total{operation="create"}': 1}
+    assert bed.counters() == {"create": 1}
 
 
 async def test_nothing_of_a_cluster_is_deleted_before_its_state_is_known(bed: Bed) -> None:
@@ -348,7 +349,7 @@ async def test_c79_a_restart_neither_brings_a_silent_cluster_back_nor_turns_anot
             again.current = True
             await again.hear("tundra")
             await again.hear("tundra")
-            assert again.importer.counters() == {}
+            assert again.counters() == {}
             assert bed.conditions == down
             again.offer("10.40.1.5", cluster="tundra")
             await again.settle()
@@ -447,6 +448,59 @@ async def test_a_policy_withdraws_what_was_not_heard_in_this_life() -> None:
             assert bed.conditions == UP
             await again.pass_by(1.0)
             assert bed.written == []
+
+
+# ---- others who change what we write -----------------------------------------------------------
+
+
+def _edited(bed: Bed) -> None:
+    (manifest,) = bed.cluster.owned(CART)
+    edited = copy.deepcopy(manifest)
+    edited["endpoints"][0]["addresses"] = ["10.66.6.6"]
+    edited["metadata"]["annotations"]["tool.example/at"] = str(bed.clock.monotonic())
+    bed.cluster.put(edited)
+
+
+def _unlabelled(bed: Bed) -> None:
+    (manifest,) = bed.cluster.owned(CART)
+    bare = copy.deepcopy(manifest)
+    bare["metadata"]["labels"] = {}
+    bed.cluster.put(bare)
+
+
+def _deleted(bed: Bed) -> None:
+    (manifest,) = bed.cluster.owned(CART)
+    bed.cluster.remove("EndpointSlice", "shop", manifest["metadata"]["name"])
+
+
+@pytest.mark.parametrize("undo", [_edited, _unlabelled, _deleted])
+async def test_c76_what_others_do_is_undone_at_once_and_a_fighter_is_met_ever_more_seldom(
+    bed: Bed, undo: Callable[[Bed], None]
+) -> None:
+    bed.offer("10.20.1.4")
+    await bed.settle()
+    before = bed.cluster.owned(CART)[0]
+    undo(bed)
+    await bed.quiet()
+    (after,) = bed.cluster.owned(CART)
+    assert bed.written == ["10.20.1.4"]
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert bed.importer.counters()["materialize_fight_total"] == 0
+    for _ in range(300):
+        if bed.written:
+            undo(bed)
+        bed.clock.advance(0.1)
+        await bed.review()
+    writes = sum(bed.counters().values())
+    assert writes < 15, "ten times a second for 30 s"
+    assert bed.importer.counters()["materialize_fight_total"] > 0
+    assert [problem["code"] for problem in bed.importer.problems()] == ["materialize_fight"]
+    bed.offer("10.20.1.5")
+    await bed.settle()
+    assert "10.20.1.5" in bed.written, "what is new never waits"
+    await bed.pass_by(400.0, "fjord")
+    assert bed.written == ["10.20.1.5"]
+    assert bed.importer.problems() == []
 
 
 # ---- mass withdrawals ----------------------------------------------------------------------------
