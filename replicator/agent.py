@@ -475,6 +475,7 @@ class Agent:
         """Whether the process works, and why not."""
         failed = getattr(self.source, "failed_tasks", None)
         names = [] if failed is None else [f"watch_task_failed: {name}" for name in failed()]
+        names += [] if self.importer is None else self.importer.stuck()
         return not names, names
 
     def problems(self) -> list[dict[str, str]]:

@@ -23,9 +23,12 @@ from clusters.work_queue import WorkQueue
 from replicator.fights import Fights, named
 from replicator.planners import Planner, SlicePlanner
 from replicator.visibility import Visibility
+from replicator.watchdog import Watchdog
 from replicator.withdrawals import Withdrawals, described
 
 _WORKERS = 4
+_STUCK_SECONDS = 60.0
+"""No write takes so long: each has a shorter deadline of its own."""
 _REFUSED_SECONDS = 600.0
 """An object refused for good is not sent again, unchanged, for this long."""
 _log = structlog.get_logger()
@@ -67,6 +70,9 @@ class Importer:
         """Services whose last write was refused, with why."""
         self._refused: dict[tuple[str, ...], tuple[SliceChange, str, float]] = {}
         self._fights = Fights()
+        self._watchdog: Watchdog[ServiceKey] = Watchdog(_STUCK_SECONDS)
+        self._at_work: dict[ServiceKey, asyncio.Task[None]] = {}
+        self._given_up: set[ServiceKey] = set()
         self._writes: dict[str, int] = {}
         self._errors: dict[str, int] = {}
 
@@ -82,14 +88,36 @@ class Importer:
     async def _work(self) -> None:
         while True:
             key = await self._queue.get()
+            self._watchdog.progress(key, self._clock.monotonic())
             try:
-                again = await self.reconcile(key)
+                again = await self._watched(key)
             finally:
                 self._queue.done(key)
             if again:
                 self._queue.retry(key)
             else:
                 self._queue.forget(key)
+
+    async def _watched(self, key: ServiceKey) -> bool:
+        """:meth:`reconcile`, which :meth:`review` may give up when it is stuck."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        self._at_work[key] = task
+        well = False
+        try:
+            again = await self.reconcile(key)
+            well = True
+        except asyncio.CancelledError:
+            # Given up by the watchdog; whoever else cancels means the whole worker.
+            if key not in self._given_up or task.uncancel() > 0:
+                raise
+            self.failing[key] = f"given up: nothing moved for {_STUCK_SECONDS:.0f} s"
+            again = True
+        finally:
+            del self._at_work[key]
+            self._given_up.discard(key)
+            self._watchdog.ended(key, well=well)
+        return again
 
     async def reconcile(self, key: ServiceKey) -> bool:
         """Write what ``key`` lacks; True when it should be tried again after a back-off."""
@@ -114,6 +142,7 @@ class Importer:
                 continue
             if self._fights.waits(key, change, self._clock.monotonic()):
                 continue
+            self._watchdog.progress(key, self._clock.monotonic())
             try:
                 await self._cluster.apply(change)
             except NamespaceUnavailableError as error:
@@ -152,12 +181,27 @@ class Importer:
         states; before the view is ``current`` nothing is turned down.
         """
         now = self._clock.monotonic()
+        self._give_up(now)
         for key in (*self._fights.due(now), *self.withdrawals.review(fresh_at, now)):
             self._queue.add(key)
         for cluster, show in self._visibility.review(fresh_at, now, current=current):
             _log.info("shown_otherwise", cluster=cluster, show=show)
             for key in sorted({*services(cluster), *self._written_of(cluster)}):
                 self._queue.add(key)
+
+    def _give_up(self, now: float) -> None:
+        """Free the workers of what is stuck; it is tried again after a back-off."""
+        for key in self._watchdog.overdue(now):
+            _log.error("write_stuck", service=str(key))
+            task = self._at_work.get(key)
+            if task is not None and key not in self._given_up:
+                self._given_up.add(key)
+                task.cancel()
+
+    def stuck(self) -> list[str]:
+        """Services whose writes do not come to an end, and for how long they have not."""
+        found = self._watchdog.stuck(self._clock.monotonic())
+        return [f"write_stuck: {key} for {seconds:.0f} s" for key, seconds in sorted(found.items())]
 
     def _written_of(self, cluster: str) -> set[ServiceKey]:
         owned = self._cluster.owned
@@ -224,4 +268,9 @@ class Importer:
             f'materialize_writes_total{{operation="{op}"}}': n for op, n in self._writes.items()
         }
         refused = {f'materialize_errors_total{{reason="{r}"}}': n for r, n in self._errors.items()}
-        return {**done, **refused, "materialize_fight_total": self._fights.total}
+        return {
+            **done,
+            **refused,
+            "materialize_fight_total": self._fights.total,
+            "watchdog_total": self._watchdog.fired,
+        }

@@ -37,6 +37,8 @@ from clusters.multicluster.names import derived_from, is_our_import
 from clusters.slice_names import LABEL_MANAGED_BY, service_of, stored_key, texts
 
 _ANSWER_BYTES = 16 * 1024 * 1024
+_PATIENCE_SECONDS = 30.0
+"""A longer quiet is not waited for by whoever writes, but left to their back-off."""
 _METHODS = {ChangeOp.CREATE: "POST", ChangeOp.UPDATE: "PUT", ChangeOp.DELETE: "DELETE"}
 
 
@@ -127,7 +129,10 @@ class SliceWriter:
     async def _admit(self) -> None:
         """Wait for the budget and for the end of a quiet the server asked for."""
         now = self._clock.monotonic()
-        wait = max(self._budget.take(now), self._quiet_until - now)
+        quiet = self._quiet_until - now
+        if quiet > _PATIENCE_SECONDS:
+            raise ClusterUnavailableError(f"the API server asks to be left alone for {quiet:.0f} s")
+        wait = max(self._budget.take(now), quiet)
         if wait > 0:
             await self._clock.sleep(wait)
 

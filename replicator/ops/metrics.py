@@ -87,6 +87,7 @@ _COUNTERS: dict[str, _Spec] = {
         ("conflict", "refused", "unavailable"),
     ),
     "materialize_fight": _Spec("Objects of ours that somebody else keeps changing back."),
+    "watchdog": _Spec("Times that writing a service was given up because nothing moved."),
     "materialize_writes": _Spec(
         "Writes to the target that were done, by operation.",
         ("operation",),

@@ -503,6 +503,67 @@ async def test_c76_what_others_do_is_undone_at_once_and_a_fighter_is_met_ever_mo
     assert bed.importer.problems() == []
 
 
+# ---- a consumer that never answers -------------------------------------------------------------
+
+
+class Stuck(SimulatedCluster):
+    """A cluster whose writes of fjord's slices never return."""
+
+    hangs = True
+
+    async def apply(self, change: SliceChange) -> None:
+        if self.hangs and "fjord" in change.name:
+            await asyncio.get_running_loop().create_future()
+        await super().apply(change)
+
+
+async def test_p43_a_write_that_never_returns_stops_nobody_else_and_is_told() -> None:
+    clock = FakeClock()
+    cluster = Stuck(cluster="mesa", seed=1, services=1, endpoints=1, churn=0.0, clock=clock)
+    made = Bed(cluster=cluster)
+    made.clock.advance(0.0)
+    keys = [ServiceKey("shop", f"svc-{number}") for number in range(10)]
+    made.offer("10.20.1.4")
+    views = dict.fromkeys(keys, made.view)
+    made.importer._view = lambda key: views.get(key, {})
+    other = ServiceKey("shop", "other")
+    views[other] = {"tundra": [Endpoint("10.40.1.4", (Port("http", 8080),))]}
+    async with at_work(made):
+        for key in keys:
+            made.queue.add(key)
+        await made.quiet()
+        assert made.importer.stuck() == []
+        made.queue.add(other)
+        await made.pass_by(59.0)
+        assert cluster.owned(other) == (), "all workers wait"
+        for _ in range(4):
+            await made.pass_by(60.0)
+        assert len(cluster.owned(other)) == 1, "freed by the watchdog"
+        assert len(made.importer.stuck()) == 10
+        assert made.importer.stuck()[0].startswith("write_stuck: shop/svc-0 for ")
+        assert made.importer.counters()["watchdog_total"] >= 10
+        assert "given up" in made.importer.failing[keys[0]]
+        cluster.hangs = False
+        for _ in range(4):
+            await made.pass_by(60.0)
+        assert [len(cluster.owned(key)) for key in keys] == [1] * 10
+        assert made.importer.stuck() == []
+        assert made.importer.failing == {}
+
+
+async def test_a_worker_that_is_cancelled_while_stuck_ends(bed: Bed) -> None:
+    hangs = asyncio.get_running_loop().create_future()
+
+    async def hang(_: SliceChange) -> None:
+        await hangs
+
+    bed.cluster.apply = hang  # type: ignore[method-assign]  # a consumer that never answers
+    bed.offer("10.20.1.4")
+    await bed.settle()
+    await bed.pass_by(30.0)
+    assert bed.importer.stuck() == []
+
+
 # ---- mass withdrawals ----------------------------------------------------------------------------
 
 
