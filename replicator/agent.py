@@ -53,7 +53,7 @@ from replicator.ops.health import HealthServer
 from replicator.ops.metrics import Metrics
 from replicator.ops.server import OperatorServer
 from replicator.overlay import chosen
-from replicator.planners import MulticlusterPlanner, Planner
+from replicator.planners import AdmittingPlanner, MulticlusterPlanner, Planner, SlicePlanner
 from replicator.projection import (
     ClusterInfo,
     cluster_element,
@@ -211,12 +211,14 @@ class Agent:
                 await self._shut_down(listener, tasks)
         _log.info("agent_stopped", cluster=self.config.cluster)
 
-    def _planner(self) -> Planner | None:
-        if self.config.target.mode != "mcs":
-            return None
-        return MulticlusterPlanner(
-            self.config.cluster, self.source.local, self._exports_of, self.clock.wall_ns
-        )
+    def _planner(self) -> Planner:
+        planner: Planner = SlicePlanner()
+        if self.config.target.mode == "mcs":
+            planner = MulticlusterPlanner(
+                self.config.cluster, self.source.local, self._exports_of, self.clock.wall_ns
+            )
+        namespaces = self.config.target.namespaces
+        return AdmittingPlanner(planner, namespaces.include, namespaces.exclude)
 
     def _local_changed(self, key: ServiceKey) -> None:
         """Our own service is part of what mode mcs writes here."""

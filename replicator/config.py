@@ -71,7 +71,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """Globs over namespaces, as :class:`clusters.settings.NamespaceFilter` takes them."""
+    """Globs over namespaces; of a source, as :class:`clusters.settings.NamespaceFilter` has it."""
 
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -111,6 +111,8 @@ class Target:
     """``endpointslices``, ``directory`` or ``none``."""
     path: Path | None
     """Folder for the objects; never None for ``directory``."""
+    namespaces: Namespaces
+    """Where anything of others may be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +311,9 @@ class _Reading:
         mode, path = self._get("target.mode"), self._get("target.path")
         if mode is None and self._get("source.kind") == "kubernetes":
             mode = "endpointslices"
-        return Target(mode or ("none" if path is None else "directory"), path)
+        include = self._get("target.namespaces.include")
+        namespaces = Namespaces(include, self._get("target.namespaces.exclude"))
+        return Target(mode or ("none" if path is None else "directory"), path, namespaces)
 
 
 def _read(how: Key, tree: Tree, place: Place) -> Any:  # noqa: ANN401  As the key's reader gives it.

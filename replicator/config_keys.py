@@ -344,6 +344,8 @@ KEYS: Mapping[str, Key] = {
     "source.seed": Key(whole(0, 2**32 - 1), 0, text=False),
     "target.mode": Key(choice("mcs", "endpointslices", "directory", "none")),
     "target.path": Key(path, nullable=True),
+    "target.namespaces.include": Key(patterns, ("*",), text=False),
+    "target.namespaces.exclude": Key(patterns, (), text=False),
     "stale.policy": Key(choice("keep", "not-ready", "withdraw"), "keep"),
     "stale.after": Key(duration("1s", "30d"), 60.0),
     "stale.withdraw_after": Key(duration("1s", "365d"), 3600.0),

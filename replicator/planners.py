@@ -6,9 +6,17 @@ A planner decides from what is visible and what exists; it writes nothing and re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Protocol
 
-from clusters.model import ExportedService, LocalService, Manifest, ServiceKey, SliceChange
+from clusters.model import (
+    ChangeOp,
+    ExportedService,
+    LocalService,
+    Manifest,
+    ServiceKey,
+    SliceChange,
+)
 from clusters.multicluster.conditions import instant
 from clusters.multicluster.merge import merge
 from clusters.multicluster.plan import Circumstances, full_plan, observed_of
@@ -48,6 +56,38 @@ class SlicePlanner:
     ) -> Sequence[SliceChange]:
         """See :class:`Planner`."""
         return plan(key, seen.endpoints, owned, settings=self._settings, deletable=deletable)
+
+
+class AdmittingPlanner:
+    """What another planner says, in namespaces that may be written to; in others nothing is left.
+
+    What was written there before goes, whatever is known of the clusters it came from.
+    """
+
+    def __init__(self, inner: Planner, include: Sequence[str], exclude: Sequence[str]) -> None:
+        """``include`` and ``exclude`` are globs over namespaces; one that is excluded is out."""
+        self._inner = inner
+        self._include = include
+        self._exclude = exclude
+
+    def plan(
+        self,
+        key: ServiceKey,
+        seen: Seen,
+        owned: Sequence[Manifest],
+        deletable: Callable[[str], bool],
+        refusal: str,
+    ) -> Sequence[SliceChange]:
+        """See :class:`Planner`."""
+        if self._admits(key.namespace):
+            return self._inner.plan(key, seen, owned, deletable, refusal)
+        written = (manifest for manifest in owned if manifest["kind"] != "ServiceExport")
+        return [SliceChange(ChangeOp.DELETE, manifest) for manifest in written]
+
+    def _admits(self, namespace: str) -> bool:
+        return any(fnmatchcase(namespace, glob) for glob in self._include) and not any(
+            fnmatchcase(namespace, glob) for glob in self._exclude
+        )
 
 
 class MulticlusterPlanner:

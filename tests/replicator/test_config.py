@@ -409,6 +409,8 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "source.seed": ("6", 6),
     "target.mode": ("none", "none"),
     "target.path": ("o", "/etc/mesh/o"),
+    "target.namespaces.include": ("[shop, 'team-*']", ["shop", "team-*"]),
+    "target.namespaces.exclude": ("[secret]", ["secret"]),
     "stale.policy": ("not-ready", "not-ready"),
     "stale.after": ("2m", "2m"),
     "stale.withdraw_after": ("90m", "1h30m"),

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.model import Endpoint, ExportedService, LocalService, Port, SliceChange, Standing
-from replicator.planners import MulticlusterPlanner
+from clusters.model import (
+    ChangeOp,
+    Endpoint,
+    ExportedService,
+    LocalService,
+    Port,
+    SliceChange,
+    Standing,
+)
+from replicator.planners import AdmittingPlanner, MulticlusterPlanner
 from replicator.staleness import Seen
 from tests.clusters.makers import CART, object_of
 from tests.clusters.multicluster.bed import GRPC, Server, conditions, export
@@ -66,6 +74,26 @@ def test_an_export_that_is_not_confirmed_makes_no_import_and_takes_none_away() -
     assert unconfirmed() == []
     bed.local = LocalService(CART)
     assert [change.name for change in unconfirmed() if "mesa" in change.name] == []
+
+
+def test_c69_where_nothing_may_be_written_what_was_written_goes() -> None:
+    bed = Bed()
+    bed.ours()
+    bed.theirs()
+    bed.server.objects["ServiceExport", "cart"] = object_of(
+        "ServiceExport", "cart", metadata={"uid": "u", "resourceVersion": "1", "generation": 1}
+    )
+    bed.settle()
+    for include, exclude in ((["*"], ["sh*"]), (["bank"], []), ([], [])):
+        refusing = AdmittingPlanner(bed.planner, include, exclude)
+        owned = list(bed.server.objects.values())
+        changes = refusing.plan(CART, Seen(bed.view), owned, lambda _: False, "")
+        assert {change.op for change in changes} == {ChangeOp.DELETE}
+        kinds = sorted(change.kind for change in changes)
+        assert kinds == ["EndpointSlice", "EndpointSlice", "Service", "ServiceImport"]
+    admitting = AdmittingPlanner(bed.planner, ["shop"], ["kube-*"])
+    owned = list(bed.server.objects.values())
+    assert admitting.plan(CART, Seen(bed.view), owned, bed.known.__contains__, "") == []
 
 
 def sources(bed: Bed) -> list[str]:
