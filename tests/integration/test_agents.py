@@ -427,6 +427,35 @@ async def test_c49_a_silent_cluster_is_not_ready_until_it_is_heard_and_then_exac
     assert world["mesa"].replica.remotes[Origin("fjord")].version == version
 
 
+async def test_m10_a_cluster_that_comes_back_empty_loses_nothing_before_it_is_released(
+    world: World,
+) -> None:
+    world.settings = {"stale": {"after": "3s"}, "guard": {"fresh_for": "10m"}}
+    world.write("fjord", "10.20.1.4", "10.20.1.5")
+    await world.start_all()
+    await world.everybody_sees("fjord", "10.20.1.4", "10.20.1.5")
+    mesa = world["mesa"]
+    for other in ("mesa", "tundra"):
+        world.network.cut("fjord", other)
+        world.network.sever("fjord", other)
+    (world.folder / "fjord" / "source" / "cart-aa1.yaml").unlink()
+    await world.until(lambda: (mesa.staleness(Origin("fjord")) or 0.0) > 3.2)
+    for other in ("mesa", "tundra"):
+        world.network.heal("fjord", other)
+    await world.until(lambda: mesa.views.status()["withdrawals_held"])
+    assert mesa.view(ServiceKey("shop", "cart")) == {}, "it is committed"
+    row = {"service": "shop/cart", "cluster": "fjord", "removed": 2, "written": 2}
+    status = await world.ask("mesa", "status")
+    assert status["withdrawals_held"] == [row]
+    assert [problem["code"] for problem in status["problems"]] == ["withdrawal_held"]
+    assert b"replicator_withdrawals_held 1.0" in mesa.views.metrics()
+    assert world.written("mesa") == {"fjord": ["10.20.1.4", "10.20.1.5"]}
+    client = AgentClient(parse_address(f"unix:{world.folder / 'mesa'}.sock"))
+    assert await asyncio.to_thread(client.release, "fjord", None) == {"released": [row]}
+    await world.until(lambda: world.written("mesa") == {})
+    await world.until(lambda: mesa.views.status()["withdrawals_held"] == [])
+
+
 async def test_the_operator_sees_the_whole(world: World) -> None:
     world.write("fjord", "10.20.1.4")
     await world.start_all()
