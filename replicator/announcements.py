@@ -118,8 +118,11 @@ class Announcements:
         for start in starts:
             session.say(m.Heads(tuple(adverts[start : start + _ADVERTS])))
 
-    def spread(self, origin: Origin, *, news: bool = True) -> list[Effect]:
-        """A served head moved: wake whoever wants it; of ``news`` tell the others with the beat."""
+    def spread(self, origin: Origin, *, news: bool = True, at_once: bool = False) -> list[Effect]:
+        """A served head moved: wake whoever wants it; of ``news`` tell the others with the beat.
+
+        Or ``at_once``, for news that those who do not want it may be waiting for.
+        """
         self._digest = None
         effects: list[Effect] = []
         for number, session in self._sessions.items():
@@ -129,6 +132,9 @@ class Announcements:
                 session.untold.add(origin)
             if origin in session.cursors:
                 session.ready[origin] = None
+                effects.append(Wake(number))
+            elif at_once:
+                self.tell(session)
                 effects.append(Wake(number))
         return effects
 

@@ -320,11 +320,13 @@ class OwnOrigin:
             changes.append(Change(element, *values, stamp))
         return tuple(changes)
 
-    def published(self) -> None:
-        """The sealed batch is durable: its head may be served."""
+    def published(self) -> bool:
+        """The sealed batch is durable: its head may be served; whether it begins an epoch."""
+        former, head = self.published_head, self.head
         self.sealing = self._withheld = False
         self._former = []
-        self.published_head, self._published_record = self.head, self.record
+        self.published_head, self._published_record = head, self.record
+        return former is None or head is None or former.epoch < head.epoch
 
     def served(self) -> Served | None:
         """What peers may be told: the state at the last durable head.

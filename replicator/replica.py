@@ -417,11 +417,11 @@ class Replica:
         effects = self.siblings.lapse(now, self._advertised)
         if not self.own.leading:
             return effects
-        self.own.published()
+        opened = self.own.published()
         self._reissue_at = now + REISSUE_SECONDS
         for session in self.sessions.values():
             session.settle(now)
-        return self.announcements.spread(self.own.origin)
+        return self.announcements.spread(self.own.origin, at_once=opened)
 
     def reissue_now(self, wall_ns: int) -> list[Effect]:
         """Sign the published head anew; while a batch is sealed, or before the first, nothing."""

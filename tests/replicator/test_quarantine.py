@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 
 from crdt import Origin
@@ -12,6 +14,8 @@ from tests.support.replicas import World, live
 
 FJORD = Origin("fjord")
 HOUR = 3600 * 10**9
+LOOK_SECONDS = 0.1
+"""An agent looks at its clock and its peers' so often."""
 NAMES = ("fjord", "mesa", "tundra", "delta")
 
 
@@ -81,6 +85,26 @@ def test_a_clock_that_is_back_opens_an_epoch_with_sane_stamps_and_all_converge()
     fjord.publish("10.20.1.9")
     world.run(3.0)
     assert world["delta"].sees("fjord") == ["10.20.1.9"]
+
+
+@pytest.mark.parametrize("delay", [0.01, 0.05, 0.13])
+def test_p10_all_converge_within_two_round_trips_of_the_repair_of_a_clock(delay: float) -> None:
+    world = started(*NAMES)
+    for one, other in combinations(NAMES, 2):
+        world.connect(one, other, delay)
+    world.run(6.0)
+    fjord = world["fjord"]
+    fjord.skew_ns = 2 * HOUR
+    fjord.publish("10.20.1.2", "10.20.1.3")
+    world.run(70.0)
+    assert all(world[name].remote("fjord").held_back for name in NAMES[1:])
+    fjord.skew_ns = 0
+    world.run(LOOK_SECONDS)
+    assert fjord.replica.own.epoch == 2
+    fjord.publish()
+    world.run(4 * delay)
+    assert len(world.digests()) == 1
+    assert world["delta"].sees("fjord") == ["10.20.1.2", "10.20.1.3"]
 
 
 def test_a_new_session_is_told_what_was_said_but_nobody_his_own_words() -> None:
