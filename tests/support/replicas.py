@@ -47,8 +47,6 @@ from tests.support.signers import FakeSigner, FakeVerifier
 WALL_NS = 1_764_655_200_000_000_000
 CART = ServiceKey("shop", "cart")
 _PORTS = (Port("http", 8080),)
-_WINDOW = 2
-"""Frames under way in one direction before the writer has to wait."""
 
 
 def local(*addresses: str, key: ServiceKey = CART, ready: bool = True) -> LocalService:
@@ -366,6 +364,8 @@ class World:
         self.truth: dict[tuple[str, Version, bytes], dict[bytes, bytes]] = {}
         self.jitter = 0.0
         """Frames take up to this many seconds longer than their link's delay."""
+        self.window = 2
+        """Frames under way in one direction of a link before its writer has to wait."""
         self._tick = tick
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
@@ -465,7 +465,7 @@ class World:
     def _write(self, link: Link, end: _End) -> None:
         """Send while the window is open."""
         across = link.other(end)
-        while len(across.inbox) < _WINDOW:
+        while len(across.inbox) < self.window:
             frames = end.node.replica.pull(end.number)
             if not frames:
                 return
