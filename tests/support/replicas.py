@@ -60,6 +60,14 @@ def live(elements: OriginSet) -> dict[bytes, bytes]:
     return {element: value for element, _, value in elements.live()}
 
 
+class KilledError(Exception):
+    """A node dies here and now; what it was doing is never finished."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.name)
+        self.node = node
+
+
 @dataclass
 class Disk:
     """What survives a crash."""
@@ -230,7 +238,9 @@ class Node:
     def store(self) -> None:
         """The sealed batch is on disk."""
         assert self.sealed is not None
+        self.world.boundary(self, "before its batch is stored")
         self.disk.keep_own(self.sealed)
+        self.world.boundary(self, "after its batch is stored")
         head = self.sealed.head
         assert self.world.only_state(head) == head.root, "one version, two states"
 
@@ -274,6 +284,7 @@ class Node:
     def perform(self, effects: list[Effect]) -> None:  # noqa: C901 - a case for each effect
         """Carry out what the replica asks for."""
         for effect in effects:
+            self.world.boundary(self, "before an effect")
             match effect:
                 case Store():
                     self.unsaved.append(effect)
@@ -308,7 +319,9 @@ class Node:
     def save(self, number: int | None = None) -> None:
         """Write the oldest remote commits to disk."""
         for _ in range(len(self.unsaved) if number is None else min(number, len(self.unsaved))):
+            self.world.boundary(self, "before a commit is stored")
             self.disk.keep_remote(self.unsaved.popleft())
+            self.world.boundary(self, "after a commit is stored")
 
     def tick(self) -> None:
         """What the agent does ten times a second."""
@@ -366,6 +379,8 @@ class World:
         """Frames take up to this many seconds longer than their link's delay."""
         self.window = 2
         """Frames under way in one direction of a link before its writer has to wait."""
+        self.boundary: Callable[[Node, str], None] = lambda _node, _place: None
+        """Called between any two steps of a node; it may raise :class:`KilledError`."""
         self._tick = tick
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
@@ -390,8 +405,19 @@ class World:
         end = self.now + seconds
         while self._events and self._events[0][0] <= end:
             self.now, _, action = heapq.heappop(self._events)
-            action()
+            try:
+                action()
+            except KilledError as killed:
+                self._kill(killed.node)
         self.now = end
+
+    def _kill(self, node: Node) -> None:
+        """What a node sent before it died still arrives; then it starts again."""
+        for link in [x for x in self.links if any(end.node is node for end in x.ends)]:
+            for end in link.ends:
+                while end.node is not node and end.inbox:
+                    self.hand(end.node, end.number, end.inbox.popleft()[1])
+        self.crash(node.name)
 
     def _ticking(self, node: Node) -> None:
         node.tick()
@@ -473,12 +499,14 @@ class World:
                 self._post(link, end, across, frame)
 
     def _post(self, link: Link, end: _End, across: _End, frame: bytes) -> None:
+        self.boundary(end.node, "before a frame is sent")
         at = self.now + link.delay + self.dice.uniform(0.0, self.jitter)
         if across.inbox:
             at = max(at, across.inbox[-1][0])
         across.inbox.append((at, frame))
         self.sent.append(Sent(self.now, end.node.name, across.node.name, decode(frame)))
         heapq.heappush(self._events, (at, next(self._order), lambda: self._arrive(link, across)))
+        self.boundary(end.node, "after a frame is sent")
 
     def _arrive(self, link: Link, end: _End) -> None:
         if not link.alive or end.blocked or not end.inbox:
@@ -490,7 +518,10 @@ class World:
 
     def hand(self, node: Node, number: int, frame: bytes) -> None:
         """Give a frame to a node as if it had come over its session ``number``."""
-        node.perform(node.replica.receive(number, frame, self.now, node.wall_ns))
+        self.boundary(node, "before a frame is taken")
+        effects = node.replica.receive(number, frame, self.now, node.wall_ns)
+        self.boundary(node, "after a frame is taken")
+        node.perform(effects)
         self.check(node)
 
     # ---- accidents -----------------------------------------------------------------------------
