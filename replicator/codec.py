@@ -29,6 +29,7 @@ MAJOR = 1
 MINOR = 0
 FRAME_LIMIT = 1 << 20
 _INT63 = 2**63 - 1
+_DECISION_LIMIT = 2**62
 _TEXT_LIMIT = 4096
 _CHAIN_LIMIT = 8
 _CERTIFICATE_LIMIT = 16 * 1024
@@ -43,6 +44,7 @@ ROOT_MARK_SIZE = 8
 """Bytes of a root that an advert carries."""
 
 _HELLO, _RECORD, _HEADS, _WANT, _STOP, _TRANSFER, _BEAT, _REJECT, _SKEW = range(1, 10)
+_ADMISSION = 11
 
 
 def _bad(what: str) -> ProtocolError:
@@ -221,6 +223,13 @@ def _reject(f: list[Any]) -> m.Reject:
     return m.Reject(_text(f[0], "a code"), _text(f[1], "a detail"))
 
 
+def _admission(f: list[Any]) -> m.Admission:
+    order, minimum = _integer(f[0], "an order"), _integer(f[1], "an epoch")
+    if max(order, minimum) > _DECISION_LIMIT:
+        raise _bad("a number of a decision")
+    return m.Admission(order, minimum, _label(f[2], "a cluster"))
+
+
 _DECODERS: dict[int, tuple[int, Callable[[list[Any]], m.Message]]] = {
     _HELLO: (9, _hello),
     _RECORD: (4, _record),
@@ -231,6 +240,7 @@ _DECODERS: dict[int, tuple[int, Callable[[list[Any]], m.Message]]] = {
     _BEAT: (4, _beat),
     _REJECT: (2, _reject),
     _SKEW: (4, _skew),
+    _ADMISSION: (3, _admission),
 }
 
 
@@ -356,6 +366,8 @@ def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one ca
             return [_REJECT, code, detail[:_TEXT_LIMIT]]
         case m.Skew(origin, author, offset_ns):
             return [_SKEW, *origin, author, offset_ns]
+        case m.Admission(order, minimum, by):
+            return [_ADMISSION, order, minimum, by]
         case m.Unknown():
             return [message.kind]
         case _ as unreachable:

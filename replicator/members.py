@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from crdt import Change, Origin
 from replicator.collection import Acknowledged
-from replicator.effects import Changed, Drop, Effect, Notice, Remember
+from replicator.effects import Changed, Drop, Effect, Notice, Remember, Wake
 from replicator.errors import InputError, NotGood, ProtocolError
-from replicator.kinds import FORGET
+from replicator.kinds import ADMIT, FORGET
 from replicator.membership import Cell, decided, element_of, is_forgotten, merged, takes, value_of
-from replicator.messages import Advert
+from replicator.messages import Admission, Advert
 from replicator.own_origin import MEMBERS, OwnOrigin
 from replicator.remote_origin import RemoteOrigin
 from replicator.session import Session
@@ -113,6 +113,23 @@ class Members:
         """Raise :class:`ProtocolError` (``cluster_forgotten``) for a forgotten other cluster."""
         if cluster != self._own.origin.cluster and self.forgotten(cluster):
             raise self.refusal(cluster)
+
+    def tell(self, session: Session) -> list[Effect]:
+        """Tell a peer that it is admitted: two that forgot each other take nothing of each other.
+
+        So neither would ever learn from the other's origin that it is to open a higher epoch.
+        """
+        cell = self.table.get(session.cluster)
+        if cell is None or is_forgotten(cell) or session.cluster == self._own.origin.cluster:
+            return []
+        session.say(Admission(cell.order, cell.minimum, cell.by))
+        return [Wake(session.number)]
+
+    def told(self, message: Admission) -> dict[str, Cell]:
+        """What a peer says of our own admission, to be learned like any decision; {} if known."""
+        me, cell = self._own.origin.cluster, Cell(message.order, message.by, ADMIT, message.minimum)
+        known = self.table.get(me)
+        return {} if known is not None and known >= cell else {me: cell}
 
     # ---- decisions -----------------------------------------------------------------------------
 
@@ -217,6 +234,8 @@ class Members:
             for session in self._sessions.values():
                 if refused is not None and session.cluster == subject and not session.closing:
                     effects += reject(session, refused, now)
+                elif session.cluster == subject and session.peer is not None:
+                    effects += self.tell(session)
                 adverts = [a for o, a in session.adverts.items() if o.cluster == subject]
                 for advert in adverts:
                     effects += advertised(session, advert, now)

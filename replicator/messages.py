@@ -132,6 +132,18 @@ class Skew:
 
 
 @dataclass(frozen=True, slots=True)
+class Admission:
+    """The decision by which the receiver's cluster is admitted, as it counts for the sender.
+
+    Told directly, since the receiver may not take the origin that states it; unsigned.
+    """
+
+    order: int
+    minimum: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """Why the sender closes the connection."""
 
@@ -146,4 +158,6 @@ class Unknown:
     kind: int
 
 
-Message = Hello | Record | Heads | Want | Stop | Transfer | Beat | Reject | Skew | Unknown
+Message = (
+    Hello | Record | Heads | Want | Stop | Transfer | Beat | Reject | Skew | Admission | Unknown
+)

@@ -15,12 +15,7 @@ from crdt.version_vector import ZERO
 from replicator import messages as m
 from replicator import policies
 from replicator.announcements import Announcements, reach_of
-from replicator.codec import (
-    MINOR,
-    decode,
-    encode_head,
-    encode_record,
-)
+from replicator.codec import MINOR, decode, encode_head, encode_record
 from replicator.collection import Acknowledged, new_floor, waited_for
 from replicator.conflicts import Conflicts
 from replicator.cursor import Cursor
@@ -195,6 +190,9 @@ class Replica:
                 return self.quarantine.heard(session, message)
             case m.Record():
                 session.keep_record(message)
+            case m.Admission():
+                news = self.members.told(message)
+                return self.learn(news, now, wall_ns) if news else []
             case m.Transfer():
                 return self._transfer(session, message, now, wall_ns)
             case m.Beat():
@@ -231,6 +229,7 @@ class Replica:
         session.untold = {self.own.origin, *self.remotes}
         self.announcements.tell(session, always=True)
         self.quarantine.introduce(session)
+        effects += self.members.tell(session)
         session.settle(now)
         for remote in self.remotes.values():
             if remote.origin.cluster == session.cluster:

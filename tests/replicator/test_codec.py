@@ -45,6 +45,7 @@ SAMPLES: list[m.Message] = [
     m.Beat(1, 2, 3, b"d"),
     m.Reject("code", "detail"),
     m.Skew(Origin("fjord"), "mesa", 1),
+    m.Admission(2, 3, "mesa"),
 ]
 
 

@@ -334,6 +334,66 @@ def test_p27_members_that_forgot_each_other_are_both_forgotten_everywhere() -> N
     )
 
 
+def admitted_by_each_other() -> World:
+    """Two clusters alone that forgot each other across a cut, and thought better of it."""
+    world = started("fjord", "mesa")
+    gone(world, "mesa")
+    decide(world["fjord"], FORGET, "mesa")
+    decide(world["mesa"], FORGET, "fjord")
+    settle(world)
+    decide(world["fjord"], ADMIT, "mesa")
+    decide(world["mesa"], ADMIT, "fjord")
+    settle(world)
+    return world
+
+
+def test_p27_two_that_forgot_each_other_and_admit_each_other_are_together_again() -> None:
+    # Found by the simulator: each takes only a higher epoch of the other, and neither opened one,
+    # since what admits it stands in an origin that it does not take.
+    world = admitted_by_each_other()
+    world.connect("fjord", "mesa")
+    settle(world)
+    assert world["fjord"].sees("mesa") == ["10.1.0.1"]
+    assert world["mesa"].sees("fjord") == ["10.0.0.1"]
+    assert [node.replica.own.epoch for node in world.nodes.values()] == [2, 2]
+    assert len(world.digests()) == 1
+    tables = [node.replica.members.table for node in world.nodes.values()]
+    assert tables[0] == tables[1]
+    assert {cell.decision for cell in tables[0].values()} == {ADMIT}
+
+
+def test_an_admission_while_the_link_is_up_is_told_on_it() -> None:
+    world = started("fjord", "mesa")
+    node, peer = world["fjord"], world["mesa"]
+    told = Cell(2, "fjord", ADMIT, 1)
+    world.sent.clear()
+    # Decided and overruled elsewhere, and learned at once: the link stays.
+    node.perform(node.replica.learn({"mesa": told}, world.now, node.wall_ns))
+    settle(world)
+    said = [s.message for s in world.sent if isinstance(s.message, m.Admission)]
+    assert said == [m.Admission(2, 1, "fjord")]
+    assert peer.replica.members.table == node.replica.members.table == {"mesa": told}
+    assert peer.replica.own.epoch == 2
+    assert node.sees("mesa") == ["10.1.0.1"]
+
+
+def test_an_admission_that_is_known_or_outdone_changes_nothing() -> None:
+    world = started("fjord")
+    node = world["fjord"]
+    counts = Cell(3, "mesa", ADMIT, 4)
+    node.perform(node.replica.learn({"fjord": counts}, world.now, node.wall_ns))
+    assert node.replica.own.epoch == 5
+    for order, by, minimum in ((3, "mesa", 4), (2, "tundra", 9), (3, "fjord", 9)):
+        assert node.replica.members.told(m.Admission(order, minimum, by)) == {}
+    relay = Puppet(node, "steppe")
+    relay.hello()
+    relay.say(m.Admission(2, 9, "tundra"))
+    assert node.replica.members.table == {"fjord": counts}
+    relay.say(m.Admission(4, 9, "tundra"))
+    assert node.replica.members.table == {"fjord": Cell(4, "tundra", ADMIT, 9)}
+    assert node.replica.own.epoch == 10
+
+
 def test_p23_a_fresh_replica_learns_it_from_anybody_even_when_the_author_is_forgotten() -> None:
     world = started("fjord", "mesa", "steppe", "tundra")
     gone(world, "mesa")

@@ -97,7 +97,7 @@ def message_of(name: str, fields: list[Any]) -> m.Message:  # noqa: PLR0911 - on
             epoch, snapshot, start, to = fields[2:6]
             return m.Transfer(Origin(*fields[:2]), epoch, snapshot, start, to, entries, head)
     makers: dict[str, Callable[..., m.Message]]
-    makers = {"Hello": m.Hello, "Beat": m.Beat, "Reject": m.Reject}
+    makers = {"Hello": m.Hello, "Beat": m.Beat, "Reject": m.Reject, "Admission": m.Admission}
     return makers[name](*fields)
 
 

@@ -278,6 +278,13 @@ def chunk(fields: list[Any]) -> None:
         need(op in (0, 1) and start < stamp <= to)
 
 
+def decided(value: Any) -> None:
+    """A number of a decision: 0 to 2^62."""
+    integer(value)
+    if value > 2**62:
+        raise Refused
+
+
 def nothing(_: Any) -> None:
     """No check of its own."""
 
@@ -292,6 +299,7 @@ MESSAGES: dict[int, tuple[str, list[Callable[[Any], None]]]] = {
     7: ("Beat", [integer, integer, integer, binary(32)]),
     8: ("Reject", [text, text]),
     9: ("Skew", [label, integer, label, integer]),
+    11: ("Admission", [decided, decided, label]),
 }
 
 

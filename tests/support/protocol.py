@@ -63,5 +63,6 @@ messages = st.one_of(
     st.builds(m.Beat, numbers, numbers, numbers, roots),
     st.builds(m.Reject, texts, texts),
     st.builds(m.Skew, origins, labels, numbers),
-    st.builds(m.Unknown, st.integers(10, INT63)),
+    st.builds(m.Admission, st.integers(0, 2**62), st.integers(0, 2**62), labels),
+    st.builds(m.Unknown, st.integers(12, INT63)),
 )

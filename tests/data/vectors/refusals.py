@@ -13,7 +13,8 @@ from tests.data.vectors.wire import AT, HEADS, MESSAGES, fields_of, items_of
 _TYPES = dict(
     zip(
         ("Hello", "Record", "Heads", "Want", "Stop", "Transfer", "Beat", "Reject", "Skew"), count(1)
-    )
+    ),
+    Admission=11,
 )
 _BAD = "bad_frame"
 
@@ -88,6 +89,9 @@ def _fields() -> list[tuple[str, bytes, str]]:
         "a time that is true": ("Beat", {0: True}),
         "an author that is no label": ("Skew", {2: "Mesa"}),
         "an offset below zero": ("Skew", {3: -1}),
+        "an order beyond the highest": ("Admission", {0: 2**62 + 1}),
+        "a minimum beyond the highest": ("Admission", {1: 2**62 + 1}),
+        "an admission by no label": ("Admission", {2: "Mesa"}),
         "a detail too long": ("Reject", {1: "x" * 4097}),
     }
     return [(name, _changed(*how), _BAD) for name, how in cases.items()]

@@ -157,6 +157,7 @@ MESSAGES: dict[str, m.Message] = {
     "Beat": m.Beat(AT + 9, AT - 9, 2**63 - 1, bytes(range(8))),
     "Skew": m.Skew(_ORIGIN, "mesa", 7_200_000_000_000),
     "Skew that is over": m.Skew(_ORIGIN, "mesa", 0),
+    "Admission": m.Admission(2, 2**62, "mesa"),
     "Reject": m.Reject("too_large", "a frame of 2000000 bytes exceeds 1048576"),
 }
 
