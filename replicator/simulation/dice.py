@@ -17,13 +17,20 @@ from replicator.simulation.plan import (
     FAULTS,
     READY_BIT,
     SERVICES,
+    SETTINGS,
     Plan,
     Step,
 )
 
+_PAIRED = frozenset(("break", "partition", "oneway", "slow", "dial", "forget", "admit", "policy"))
+"""Faults between a region and another one."""
+_BRIEF = frozenset(
+    ("break", "clock", "drift", "floor", "bulk", "dial", "forget", "admit", "policy")
+)
+"""Faults that are over at once."""
 _SECOND_NS = 1_000_000_000
 _JUMPS = (-86400, -7200, -1800, -60, -1, 1, 60, 540, 7200, 86400)
-_WEIGHTS = {"break": 6, "dial": 2, "oneway": 2, "partition": 2, "crash": 3, "floor": 3}
+_WEIGHTS = {"break": 6, "dial": 2, "oneway": 2, "partition": 2, "crash": 3, "floor": 3, "admit": 2}
 """How often a fault comes beside the others; 1 when not named."""
 
 
@@ -79,14 +86,14 @@ class _Dice:
         region = rng.choice(self.names)
         others = [name for name in self.names if name != region]
         other = ""
-        if kind in {"break", "partition", "oneway", "slow", "dial"} and others:
+        if kind in _PAIRED and others:
             other = rng.choice(others)
         elif kind == "crash":
             other = rng.choice(["", "", "silent"])
         return Step(at, kind, region, other, self._seconds(kind, longest), self._amount(kind))
 
     def _seconds(self, kind: str, longest: float) -> float:
-        if kind in {"break", "clock", "drift", "floor", "bulk", "dial"}:
+        if kind in _BRIEF:
             return 0.0
         short = self.rng.random() < 0.5  # noqa: PLR2004 - a share
         return round(self.rng.uniform(0.0, 1.0 if short else longest), 3)
@@ -110,6 +117,8 @@ class _Dice:
                 return rng.choice([0, 0, _SECOND_NS, 5 * _SECOND_NS])
             case "bulk":
                 return rng.choice([0, 20, 100])
+            case "policy":
+                return rng.randrange(len(SETTINGS) * (1 + len(SERVICES)))
             case _:
                 return 0
 

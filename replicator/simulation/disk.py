@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from crdt import Entry, Origin, OriginSet, StampClock
 from replicator.codec import decode_head, decode_record
-from replicator.effects import Store
+from replicator.effects import Drop, Store
 from replicator.own_origin import OwnBatch, OwnOrigin
 from replicator.remote_origin import RemoteOrigin
 from replicator.signing import Signer
@@ -41,8 +41,8 @@ class Disk:
     rows: Rows = field(default_factory=dict)
     remotes: dict[Origin, tuple[Store, Rows]] = field(default_factory=dict)
     facts: dict[str, bytes] = field(default_factory=dict)
-    unsynced: deque[Store] = field(default_factory=deque)
-    """Commits of remote origins that a crash may lose, oldest first."""
+    unsynced: deque[Store | Drop] = field(default_factory=deque)
+    """What a crash may lose: ends of remote origins, then their commits, oldest first."""
 
     def keep_own(self, batch: OwnBatch) -> None:
         """One transaction with fsync."""
@@ -59,6 +59,9 @@ class Disk:
         left = len(self.unsynced) if number is None else min(number, len(self.unsynced))
         for _ in range(left):
             store = self.unsynced.popleft()
+            if isinstance(store, Drop):
+                self.remotes.pop(store.origin, None)
+                continue
             former = self.remotes.get(store.origin)
             rows: Rows = {} if store.replace or former is None else former[1]
             moved = former is None or store.floor > former[0].floor
@@ -66,9 +69,9 @@ class Disk:
             self.remotes[store.origin] = (store, rows)
 
     def drop(self, origin: Origin) -> None:
-        """Keep nothing of an origin any more."""
-        self.remotes.pop(origin, None)
-        self.unsynced = deque(store for store in self.unsynced if store.origin != origin)
+        """Keep nothing of an origin any more: what waits of it is not written, its end is next."""
+        waiting = (effect for effect in self.unsynced if effect.origin != origin)
+        self.unsynced = deque([Drop(origin), *waiting])
 
     def crash(self, kept: int) -> None:
         """Lose all but ``kept`` per mille of the unsynced commits."""

@@ -18,7 +18,7 @@ _LEFT_OUT = frozenset(
     (
         # computed from the rest
         *("index", "projector", "_projector", "_digest", "_rows", "_outflow"),
-        *("stated", "stated_mark"),
+        *("stated", "stated_mark", "decided", "_former"),
         *("truth", "_books", "_waiting", "signer", "verifier"),
         # counted for people
         *("encoded", "mismatches", "ignored", "oversized", "latencies", "notices", "commits"),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from clusters.model import ServiceKey
+from replicator.errors import ReplicatorError
+from replicator.policies import Subject, topic_about
 from replicator.simulation.disk import Disk
-from replicator.simulation.plan import CHANGE, Step
+from replicator.simulation.plan import CHANGE, SERVICES, SETTINGS, Step
+from replicator.simulation.process import Process
 from replicator.simulation.world import World
 
 _ENDS = ("both", "near", "far")
@@ -126,6 +130,42 @@ def _twin(world: World, step: Step) -> None:
     world.lasting(step.seconds, undo)
 
 
+def decide(world: World, process: Process, decision: str, cluster: str) -> None:
+    """An operator at an agent forgets or admits a cluster; nothing when it is so already."""
+    now = process.site.monotonic(world.now)
+    cell = process.replica.members.decide(decision, cluster, now).cell
+    if cell is not None:
+        process.decided.decide(cluster, cell)
+        news = {cluster: cell}
+        world.act(process, process.replica.learn(news, now, process.wall_ns(world.now)))
+
+
+def _member(world: World, step: Step) -> None:
+    process = world.processes.get(step.region)
+    if process is not None:
+        decide(world, process, step.kind, step.other)
+
+
+def _policy(world: World, step: Step) -> None:
+    """What is refused, since the cluster is forgotten or the service not known, does nothing."""
+    process = world.processes.get(step.region)
+    if process is None:
+        return
+    at, number = divmod(step.amount, len(SETTINGS))
+    what, setting = SETTINGS[number]
+    key = ServiceKey("steps", SERVICES[at - 1]) if at else ServiceKey("", "")
+    subject = Subject(what, step.other, key.namespace, key.name)
+    try:
+        cell = process.replica.steering.decide(subject, setting)
+    except ReplicatorError as refused:
+        world.say("refused", process.name, refused.code)
+        return
+    if cell is not None:
+        topic = topic_about(subject)
+        process.decided.steer(topic, cell)
+        world.act(process, process.replica.steer({topic: cell}, process.wall_ns(world.now)))
+
+
 _ACTIONS: dict[str, Callable[[World, Step], None]] = {
     CHANGE: _change,
     "bulk": _change,
@@ -141,4 +181,7 @@ _ACTIONS: dict[str, Callable[[World, Step], None]] = {
     "disk": _crash,
     "stop": _stop,
     "twin": _twin,
+    "forget": _member,
+    "admit": _member,
+    "policy": _policy,
 }

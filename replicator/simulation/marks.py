@@ -32,6 +32,11 @@ def moved(mark: Mark, changes: Iterable[Change]) -> Mark:
     return count, total
 
 
+def together(one: Mark, other: Mark) -> Mark:
+    """The fingerprint of two states that share no element."""
+    return one[0] + other[0], one[1] + other[1]
+
+
 def live_mark(elements: OriginSet) -> Mark:
     """The fingerprint of what readers see of a set."""
     return mark_of((element, value) for element, _, value in elements.live())

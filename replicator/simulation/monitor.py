@@ -7,6 +7,8 @@ asks the core whether it is right:
 - 13  a committed version never moves back in one life
 - 14  nobody advertises, acknowledges or relays beyond what it committed, or sends beyond its chunk
 - 8, 28  no stamp above the durable ceiling, nothing sent before it is on disk, no version twice
+- 24  nothing is kept, sent or heard of a cluster that is forgotten, or of an epoch from before
+- 27  of all decisions a process was told of the greatest counts, and is stated again
 - 22  an owner states exactly what its cluster says (with 12: what is gone stays gone everywhere)
 - 41  what a session keeps is bounded by the number of origins
 
@@ -21,18 +23,21 @@ from dataclasses import dataclass, field
 
 from crdt import ZERO, Change, Head, Origin, Version
 from replicator import messages as m
+from replicator.kinds import ADMIT
+from replicator.membership import Cell
 from replicator.own_origin import OwnBatch
 from replicator.remote_origin import RemoteOrigin
+from replicator.simulation.counting import Counting
 from replicator.simulation.frames import read_once
-from replicator.simulation.marks import NOTHING, Mark, live_mark, mark_of, moved
+from replicator.simulation.marks import NOTHING, Mark, live_mark, mark_of, moved, together
 from replicator.simulation.process import Process
 
 _CREDIT = 16
 """Elements that may be looked at for one commit."""
 _IN_TURN = 16
 """Origins of one process that are looked at after every step, whatever moved."""
-_HEADS, _WANT, _TRANSFER = 3, 4, 6
-"""Message types of frames that claim something."""
+_HEADS, _WANT, _TRANSFER, _ADMISSION = 3, 4, 6, 11
+"""Message types of frames that claim or decide something."""
 
 
 class Violation(Exception):  # noqa: N818 - a verdict about the core, not a failure of the caller
@@ -71,6 +76,8 @@ class Monitor:
     def __init__(self, truth: Truth | None = None) -> None:
         """Nothing seen yet; ``truth`` is shared when several monitors watch one world."""
         self.truth = Truth() if truth is None else truth
+        self._former: dict[str, dict[Origin, Version]] = {}
+        """How far each process had come with origins that it dropped in this life."""
         self.checks = 0
         self.entries_sent = 0
         self.forked: set[str] = set()
@@ -88,6 +95,7 @@ class Monitor:
     def born(self, process: Process) -> None:
         """A process starts: what its disk held is what it shows."""
         own = process.replica.own
+        self._former[process.name] = {}
         books = self._books[process.name] = {}
         for origin, remote in process.replica.remotes.items():
             book = books[origin] = _Book()
@@ -103,7 +111,8 @@ class Monitor:
 
     def died(self, process: Process) -> None:
         """A process ends."""
-        del self._books[process.name], self._own[process.name]
+        name = process.name
+        del self._books[name], self._own[name], self._former[name]
 
     # ---- the owner -----------------------------------------------------------------------------
 
@@ -119,11 +128,15 @@ class Monitor:
                 "28", f"{process.name} used stamp {stamps[0]}; {former} was sent before"
             )
         mark = self._own[process.name] = moved(self._own[process.name], batch.changes)
-        if mark != process.stated_mark:
+        if mark != self._stated(process):
             raise Violation("22", f"{process.name} states what its cluster does not say")
         if len(own.elements) <= 2 * _CREDIT and live_mark(own.elements) != mark:
             raise Violation("22", f"the changes of a batch of {process.name} are not its state")
         self.truth.marks[cluster, head.version, head.root] = mark
+
+    def _stated(self, process: Process) -> Mark:
+        """What a process must state: what its cluster says, and what counts as decided."""
+        return together(process.stated_mark, process.decided.mark)
 
     def stored(self, process: Process, head: Head) -> None:
         """A version is on disk: it may be sent, and means one state for ever."""
@@ -142,8 +155,11 @@ class Monitor:
             self._told(process, books.setdefault(effect.origin, _Book()), effect.changes)
         process.changed.clear()
         for origin in process.dropped:
-            books.pop(origin, None)
+            self._dropped(process, origin, books.pop(origin, _Book()))
         process.dropped.clear()
+        counting = process.decided
+        if counting.members or counting.changed:
+            self._membership(process, counting)
         for origin, remote in watched:
             head = remote.head
             if head is None:
@@ -171,8 +187,8 @@ class Monitor:
         moved = (effect.origin for effect in process.changed)
         return [(o, remotes[o]) for o in dict.fromkeys([*moved, *turn]) if o in remotes]
 
-    @staticmethod
-    def _told(process: Process, book: _Book, changes: Iterable[Change]) -> None:
+    def _told(self, process: Process, book: _Book, changes: Iterable[Change]) -> None:
+        take = process.decided.take
         for element, before, after, _ in changes:
             if book.view.get(element) != before:
                 raise Violation("12", f"{process.name} told a change of what was not shown")
@@ -180,7 +196,31 @@ class Monitor:
                 del book.view[element]
             else:
                 book.view[element] = after
+                take(element, after)
         book.mark = moved(book.mark, changes)
+
+    def _dropped(self, process: Process, origin: Origin, book: _Book) -> None:
+        """A process keeps nothing of an origin any more; claims may be on their way."""
+        if book.view:
+            raise Violation("24", f"{process.name} still shows what it kept of {origin.cluster}")
+        if book.head is not None:
+            former = self._former[process.name]
+            former[origin] = max(former.get(origin, ZERO), book.head.version)
+
+    @staticmethod
+    def _membership(process: Process, counting: Counting) -> None:
+        """Properties 24 and 27 at one process."""
+        replica = process.replica
+        if counting.changed and not counting.settled(replica.members.table, replica.steering.table):
+            raise Violation("27", f"{process.name} goes by another decision than counts")
+        counting.changed = False
+        for origin, remote in replica.remotes.items():
+            if remote.known and not counting.takes(origin.cluster, remote.version.epoch):
+                raise Violation("24", f"{process.name} keeps {remote.version} of {origin.cluster}")
+        for session in replica.sessions.values():
+            foreign = session.cluster != process.cluster
+            if session.peer is not None and foreign and counting.forgets(session.cluster):
+                raise Violation("24", f"{process.name} hears {session.cluster}, which is forgotten")
 
     def _committed(self, process: Process, origin: Origin, book: _Book, head: Head) -> None:
         name, cluster = process.name, origin.cluster
@@ -205,6 +245,15 @@ class Monitor:
             back = head.issued_at < former.issued_at if same else former.outdoes(head)
         if back:
             raise Violation("13", f"{name} went back from {former.version} to {head.version}")
+
+    def hears(self, process: Process, number: int, frame: bytes) -> None:
+        """A frame arrives: an admission is a decision that no origin need have told."""
+        session = process.replica.sessions.get(number)
+        if frame[2] == _ADMISSION and session is not None and session.peer is not None:
+            told = read_once(frame)
+            assert isinstance(told, m.Admission)  # noqa: S101 - its type says so
+            cell = Cell(told.order, told.by, ADMIT, told.minimum)
+            process.decided.decide(process.cluster, cell)
 
     # ---- what is sent --------------------------------------------------------------------------
 
@@ -233,6 +282,8 @@ class Monitor:
 
     def _claims(self, process: Process, origin: Origin, version: Version) -> None:
         own = origin.cluster == process.cluster
+        if version <= self._former[process.name].get(origin, ZERO):
+            return  # it was written down before its cluster was forgotten
         if own and self._reached(process, origin) < version:
             # An enquiry names a version of our own origin that others hold; anything else is a lie.
             sessions = process.replica.sessions.values()
@@ -247,6 +298,8 @@ class Monitor:
         if sent.head is None and sent.to != top:
             raise Violation("14", f"{name} claims {sent.to} of {cluster}, but sent {top}")
         version = Version(sent.epoch, sent.to)
+        if not (cluster == process.cluster or process.decided.takes(cluster, sent.epoch)):
+            raise Violation("24", f"{name} sends {version} of {cluster}, which is not taken")
         if self._reached(process, sent.origin) < version:
             rule = "28" if cluster == process.cluster else "14"
             raise Violation(rule, f"{name} sends {version} of {cluster} before it has it for good")
@@ -260,17 +313,26 @@ class Monitor:
     def _bounded(process: Process, number: int) -> None:
         session = process.replica.sessions.get(number)
         most = len(process.replica.remotes) + 1
-        if session is not None and max(len(session.ready), len(session.wanting)) > most:
+        if (
+            session is not None
+            and not session.closing
+            and max(len(session.ready), len(session.wanting)) > most
+        ):
             raise Violation("41", f"a session of {process.name} keeps more than its origins")
 
     # ---- at rest -------------------------------------------------------------------------------
 
     def at_rest(self, processes: Mapping[str, Process]) -> None:
-        """What must hold once everything is mended: everybody shows what every cluster says."""
+        """What must hold once everything is mended: everybody shows what every cluster says.
+
+        Except what is kept of a cluster that has forgotten who keeps it.
+        """
         for process in processes.values():
             for origin, remote in process.replica.remotes.items():
                 owner = processes[origin.cluster]
-                if live_mark(remote.elements) != owner.stated_mark:
+                if owner.decided.forgets(process.cluster):
+                    continue
+                if live_mark(remote.elements) != self._stated(owner):
                     raise Violation(
                         "45", f"{process.name} does not show what {origin.cluster} says"
                     )

@@ -31,12 +31,24 @@ FAULTS = {
     "twin": "a second agent of the cluster runs for a while from a copy of the disk",
     "floor": "tombstones are collected up to amount nanoseconds before the head",
     "bulk": "a service gets amount endpoints at once",
+    "forget": "an agent decides that another cluster is forgotten, alive or not",
+    "admit": "an agent admits a forgotten cluster again",
+    "policy": "an agent decides about traffic to another cluster: a drain, a weight",
 }
 """Kinds of steps beside changes, and what they mean."""
 KINDS = (CHANGE, *FAULTS)
 SERVICES = ("cart", "pay", "search")
 ADDRESS_BITS = 6
 READY_BIT = 1 << ADDRESS_BITS
+SETTINGS = (
+    ("drain", "drained"),
+    ("drain", "drained-last"),
+    ("drain", "undrained"),
+    ("weight", 0),
+    ("weight", 30),
+    ("weight", 100),
+)
+"""What a policy step decides, by its amount: for the whole cluster, then for each service."""
 
 
 class Step(NamedTuple):

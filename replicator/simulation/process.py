@@ -32,9 +32,10 @@ from replicator.own_origin import OwnBatch
 from replicator.projection import ClusterInfo, Projector, cluster_element, service_of
 from replicator.readiness import Start, answered_by, caught_up_with, is_current, may_publish
 from replicator.replica import Replica
+from replicator.simulation.counting import counted, is_decision
 from replicator.simulation.disk import Disk
 from replicator.simulation.frames import read_once
-from replicator.simulation.marks import live_mark, mark_of
+from replicator.simulation.marks import mark_of
 from replicator.simulation.plan import Plan
 from replicator.simulation.signers import KeyedSigner, KeyedVerifier
 from replicator.simulation.site import Site
@@ -68,6 +69,8 @@ class Process:
         self.cluster = site.name
         self.alive = True
         self._seed = f"{plan.seed}/process/{name}"
+        self.decided = counted(site.name, disk)
+        """The decisions that count here, worked out beside the core."""
         self.woken: dict[int, None] = {}
         """Sessions that have something to send, in the order they were woken."""
         self.closing: list[int] = []
@@ -87,18 +90,23 @@ class Process:
         self.free_at = 0.0
         """When the window allows the next head."""
         self.stated: dict[ServiceKey | None, View] = {}
-        """What the cluster said, service by service, as of the last reconcile."""
+        """What the cluster said, service by service, as of the last reconcile; no decisions."""
         self.peers = frozenset(plan.regions) - {site.name}
-        self.overlay = Overlay(site.name, self.peers)
         self.silent: set[str] = set()
         """Peers that did not answer when they were dialled last."""
-        self.begun = Start(site.monotonic(now), disk.own is None, self.overlay.chosen)
+        self.refusals: dict[str, int] = {}
+        """How often in a row a peer refused a dial."""
         self.may_publish = False
         self._projector = Projector(site.name)
         self.replica = self._restored(plan, now)
-        self.stated_mark = live_mark(self.replica.own.elements)
+        # A live cluster may be forgotten: schedules are shorter than the minute it must be silent.
+        self.replica.members.alive_seconds = 0.0
+        self.overlay = Overlay(site.name, self.expected())
+        self.begun = Start(site.monotonic(now), disk.own is None, self.overlay.chosen)
         for element, _, value in self.replica.own.elements.live():
-            self.stated.setdefault(service_of(element), {})[element] = value
+            if not is_decision(element):
+                self.stated.setdefault(service_of(element), {})[element] = value
+        self.stated_mark = mark_of(item for view in self.stated.values() for item in view.items())
         for key in sorted(site.keys() | self.replica.own.stated_services):
             self.reconcile(key, now)
 
@@ -229,7 +237,12 @@ class Process:
         """Choose anew whom to keep dialled; returns the sessions that are not needed any more."""
         if self.replica.own.head is None:
             return []
-        return self.overlay.review(self.peers, self.replica.sessions.values(), self.silent)
+        return self.overlay.review(self.expected(), self.replica.sessions.values(), self.silent)
+
+    def expected(self) -> frozenset[str]:
+        """Peers that are not forgotten."""
+        members = self.replica.members
+        return frozenset(peer for peer in self.peers if not members.forgotten(peer))
 
     def connected(self, cluster: str) -> bool:
         """Whether a session with ``cluster`` has got its hello."""

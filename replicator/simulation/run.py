@@ -5,10 +5,14 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import combinations
 
-from replicator.simulation.faults import perform
+from crdt import Origin
+from replicator.kinds import ADMIT
+from replicator.simulation.faults import decide, perform
 from replicator.simulation.monitor import Violation
 from replicator.simulation.plan import Plan
+from replicator.simulation.process import Process
 from replicator.simulation.world import Trace, World
 
 REST_SECONDS = 120.0
@@ -73,26 +77,44 @@ class Report:
 
 
 def rested(world: World) -> bool:
-    """Whether every agent runs, serves, has nothing to publish, and shows the same."""
-    if len(world.processes) < len(world.sites):
+    """Whether every agent runs, serves and has nothing to publish, and members show the same.
+
+    Members of each other are two of which none forgot the other.  They must go by the same
+    decisions, too.
+    """
+    processes = list(world.processes.values())
+    if len(processes) < len(world.sites) or any(map(_busy, processes)):
         return False
-    for process in world.processes.values():
-        replica = process.replica
-        busy = process.publishing or replica.own.dirty
-        if (
-            busy
-            or not replica.announcements.relaying
-            or len(replica.remotes) != len(world.sites) - 1
-        ):
-            return False
+    if not any(process.replica.members.all_forgotten() for process in processes):
+        whole = all(len(p.replica.remotes) == len(world.sites) - 1 for p in processes)
+        return whole and all(_agree(processes[0], process) for process in processes)
+    return all(_agree(*pair) for pair in combinations(processes, 2) if _members(*pair))
+
+
+def _busy(process: Process) -> bool:
+    replica = process.replica
+    return process.publishing or replica.own.dirty or not replica.announcements.relaying
+
+
+def _members(one: Process, other: Process) -> bool:
+    """Whether none of two has forgotten the other."""
+    pair = (one, other), (other, one)
+    return not any(a.replica.members.forgotten(b.cluster) for a, b in pair)
+
+
+def _agree(one: Process, other: Process) -> bool:
+    """Whether two show the same, each other included, and go by the same decisions."""
+    replicas = one.replica, other.replica
     return (
-        len({process.replica.announcements.digest() for process in world.processes.values()}) == 1
+        {*replicas[0].remotes, Origin(one.cluster)} == {*replicas[1].remotes, Origin(other.cluster)}
+        and replicas[0].announcements.digest() == replicas[1].announcements.digest()
+        and replicas[0].members.table == replicas[1].members.table
+        and replicas[0].steering.table == replicas[1].steering.table
     )
 
 
-def _rest(world: World) -> float:
-    """Mend everything and wait; returns how long that took."""
-    world.mend()
+def _wait(world: World) -> None:
+    """Let time pass until all is at rest; then it must be the truth."""
     begun = world.now
     while not rested(world):
         if world.now - begun >= REST_SECONDS:
@@ -103,6 +125,26 @@ def _rest(world: World) -> float:
             raise Violation("45", f"no rest within {REST_SECONDS:g} s: {who}")
         world.run(world.now + _LOOK_SECONDS)
     world.monitor.at_rest(world.processes)
+
+
+def _rest(world: World) -> float:
+    """Mend everything and wait; returns how long that took.
+
+    Whom an agent has forgotten it then admits: all must be members of one another again.
+    """
+    world.mend()
+    begun = world.now
+    _wait(world)
+    forgotten = [
+        (process, cluster)
+        for process in world.processes.values()
+        for cluster in process.replica.members.all_forgotten()
+        if cluster != process.cluster
+    ]
+    for process, cluster in forgotten:
+        decide(world, process, ADMIT, cluster)
+    if forgotten:
+        _wait(world)
     return world.now - begun
 
 

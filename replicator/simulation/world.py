@@ -14,7 +14,6 @@ from itertools import count
 
 from replicator.codec import decode
 from replicator.effects import Effect
-from replicator.overlay import MESH_CLUSTERS
 from replicator.simulation.disk import Disk
 from replicator.simulation.frames import newer_frames
 from replicator.simulation.monitor import Monitor, Violation
@@ -35,6 +34,8 @@ _TWIN_SKEW_NS = 1_234_567
 """The machine of a second agent has a clock of its own."""
 _TRACED_CHARACTERS = 300
 _SAME_TIME = 1e-6
+_REFUSALS, _REFUSED_SECONDS = 6, 60.0
+"""After so many refusals, at the latest after so long, a peer is dialled again."""
 _STORM, _STORM_PER_PAIR = 5_000, 500
 """Frames in one virtual second that no work explains."""
 Trace = Callable[[str], None]
@@ -142,8 +143,7 @@ class World:
         self.monitor.born(process)
         for peer in sorted(process.overlay.chosen):
             self._dial_later(process, peer, 0.001)
-        if len(process.peers) >= MESH_CLUSTERS:
-            self.at(_REVIEW_SECONDS, lambda: self._review_links(process))
+        self.at(_REVIEW_SECONDS, lambda: self._review_links(process))
         self.at(self.plan.tick, lambda: self._tick(process))
         self.at(_SYNC_SECONDS, lambda: self._sync(process))
         self.settle(process)
@@ -272,8 +272,10 @@ class World:
             return
         if process.connected(peer):
             process.dialling.discard(peer)
-            return
-        self.dial(process, peer, task=True)
+        elif process.replica.members.forgotten(peer):
+            self.at(REDIAL_SECONDS, lambda: self._dial(process, peer))
+        else:
+            self.dial(process, peer, task=True)
 
     def dial(self, process: Process, peer: str, *, task: bool = False) -> None:
         """Set up a link to ``peer``: it arrives there one delay later, the answer one more."""
@@ -295,9 +297,19 @@ class World:
             if link.task:
                 self.at(DIAL_TIMEOUT_SECONDS, lambda: self._dial_again(dialler, listener.cluster))
             return
+        if listener.replica.members.forgotten(dialler.cluster):
+            if link.task:
+                self.at(self.network.delay(*back), lambda: self._refused(dialler, listener.cluster))
+            return
         self.say("accept", listener.name, dialler.name)
         self.at(self.network.delay(*back), lambda: self._established(link))
         self._open(link.listener, dialled=False)
+
+    def _refused(self, process: Process, peer: str) -> None:
+        """The peer has forgotten us: it is dialled ever more seldom."""
+        many = process.refusals[peer] = min(process.refusals.get(peer, 0) + 1, _REFUSALS)
+        process.dialling.discard(peer)
+        self._dial_later(process, peer, process.rng.uniform(1.0, min(_REFUSED_SECONDS, 2.0**many)))
 
     def _established(self, link: Link) -> None:
         dialler = link.dialler.process
@@ -325,6 +337,7 @@ class World:
         number, effects = process.replica.open_session(peer, dialled=dialled, now=now)
         self.network.opened(pipe, number)
         process.silent.discard(peer)
+        process.refusals.pop(peer, None)
         self.act(process, effects)
 
     def _write(self, process: Process, number: int, pipe: Pipe) -> None:
@@ -365,6 +378,7 @@ class World:
             return
         process = pipe.process
         now, wall_ns = process.site.monotonic(self.now), process.wall_ns(self.now)
+        self.monitor.hears(process, number, frame)
         self.act(process, process.replica.receive(number, frame, now, wall_ns))
         across = pipe.link.across(pipe)
         if waiting and across.number is not None:

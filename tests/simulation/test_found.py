@@ -79,6 +79,18 @@ def test_a_complaint_about_a_clock_and_its_end_do_not_go_round_for_ever() -> Non
     assert run(Plan(seed=1, regions=names, seconds=12.0, tick=0.1, steps=steps)).found is None
 
 
+def test_two_that_forgot_and_then_admitted_each_other_come_together_again() -> None:
+    """Each took only a higher epoch of the other, and learned from the other alone to open one."""
+    steps = (
+        Step(4.537, "forget", "r1", "r2"),
+        Step(4.871, "forget", "r2", "r1"),
+    )
+    plan = Plan(seed=44, regions=("r1", "r2"), seconds=4.872, tick=0.25, delay=0.03, steps=steps)
+    report = run(plan)
+    assert report.found is None
+    assert report.notices["cluster_admitted"] >= 2
+
+
 def test_a_floor_of_former_stamps_does_not_outlive_them() -> None:
     """A floor that was due while all was to be stated anew became one far above the new stamps.
 

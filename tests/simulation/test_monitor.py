@@ -7,19 +7,27 @@ from dataclasses import replace
 
 import pytest
 
-from crdt import Change, Origin, Version
+from crdt import Change, Origin, Version, pack
+from replicator import membership, policies
 from replicator import messages as m
 from replicator.codec import encode
 from replicator.effects import Changed
+from replicator.kinds import ADMIT, FORGET
+from replicator.membership import Cell
 from replicator.own_origin import OwnBatch
+from replicator.policies import Subject, topic_about
+from replicator.simulation.counting import counted
+from replicator.simulation.disk import Disk
+from replicator.simulation.faults import decide
 from replicator.simulation.monitor import Violation
 from replicator.simulation.plan import READY_BIT, Plan, Step
 from replicator.simulation.process import Process
-from replicator.simulation.run import run
+from replicator.simulation.run import rested, run
 from replicator.simulation.world import World
 
 R1, R2 = Origin("r1"), Origin("r2")
 GONE = Version(9, 9)
+DRAINED = policies.Cell(1, "r1", pack([1, "r1", "drained"]))
 
 
 @pytest.fixture
@@ -243,6 +251,82 @@ def test_what_is_never_mended_is_no_rest() -> None:
     alone = run(Plan(seed=1, regions=("r1",), seconds=1.0, tick=0.1))
     assert alone.found is None
     assert alone.document()["violation"] is None
+
+
+FORGET_R1, ADMIT_R1 = Cell(1, "r2", FORGET, 9), Cell(2, "r2", ADMIT, 9)
+
+
+def test_a_decision_that_is_not_gone_by_is_seen(world: World) -> None:
+    process = world.processes["r2"]
+    process.decided.decide("r1", ADMIT_R1)
+    assert "another decision" in broken("27", lambda: world.monitor.look(process))
+
+
+def test_what_is_kept_of_a_forgotten_cluster_is_seen(world: World) -> None:
+    process = world.processes["r2"]
+    process.decided.decide("r1", ADMIT_R1)
+    process.replica.members.table["r1"] = ADMIT_R1
+    assert "keeps" in broken("24", lambda: world.monitor.look(process))
+    frame = transfer(process)
+    assert "not taken" in broken("24", lambda: world.monitor.sends(process, 1, frame))
+
+
+def test_a_link_to_a_forgotten_cluster_is_seen(world: World) -> None:
+    process = world.processes["r2"]
+    process.decided.decide("r1", FORGET_R1)
+    process.replica.members.table["r1"] = FORGET_R1
+    del process.replica.remotes[R1]
+    assert "hears r1" in broken("24", lambda: world.monitor.look(process))
+
+
+def test_what_is_dropped_and_still_shown_is_seen(world: World) -> None:
+    process = world.processes["r2"]
+    process.dropped.append(R1)
+    assert "still shows" in broken("24", lambda: world.monitor.look(process))
+
+
+def test_a_decision_that_is_not_stated_again_is_seen(world: World) -> None:
+    process, batch = sealed(world, 0b1)
+    process.decided.steer(topic_about(Subject("drain", "r2")), DRAINED)
+    assert "does not say" in broken("22", lambda: world.monitor.sealed(process, batch))
+
+
+def test_claims_from_before_a_cluster_was_forgotten_may_be_on_their_way(world: World) -> None:
+    process = world.processes["r2"]
+    version = process.replica.remotes[R1].version
+    decide(world, process, FORGET, "r1")
+    assert R1 not in process.replica.remotes
+    world.monitor.sends(process, 1, encode(m.Want(R1, version)))
+    beyond = encode(m.Want(R1, GONE))
+    assert "claims" in broken("14", lambda: world.monitor.sends(process, 1, beyond))
+    world.run(world.now + 5.0)
+    assert rested(world)  # none is a member for the other, so nothing is asked of them
+    assert R2 in world.processes["r1"].replica.remotes
+    world.monitor.at_rest(world.processes)
+
+
+def test_what_counts_at_a_start_is_what_the_disk_says() -> None:
+    disk = Disk()
+    for number, (element, value) in enumerate(
+        [
+            (membership.element_of("r3", "r1"), membership.value_of(FORGET_R1)),
+            (policies.element_of("r3", topic_about(Subject("drain", "r4"))), DRAINED.value),
+        ]
+    ):
+        disk.rows[element] = (element, number, 0, value)
+    found = counted("r2", disk)
+    assert found.members == {"r1": FORGET_R1}
+    assert found.forgets("r1")
+    assert not found.takes("r1", 10)
+    assert found.policies == {topic_about(Subject("drain", "r4")): DRAINED}
+    before = found.mark
+    found.take(pack([1, "r3"]), b"")
+    found.take(policies.element_of("r3", topic_about(Subject("drain", "r4"))), pack([]))
+    found.decide("r1", Cell(0, "r9", ADMIT, 0))
+    assert found.mark == before
+    found.decide("r1", ADMIT_R1)
+    assert found.mark != before
+    assert found.takes("r1", 10)
 
 
 def test_an_exception_of_the_core_is_a_finding() -> None:

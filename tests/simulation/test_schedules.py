@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from replicator.simulation.dice import Shape, make_plan
@@ -62,3 +64,16 @@ def test_a_block_of_schedules_holds_every_property(block: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_minutes_of_churn_and_faults_hold_every_property(seed: int) -> None:
     held(seed, Shape(seconds=120.0, churn=2.0))
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_clusters_forgotten_at_random_end_as_one_decision(part: int) -> None:
+    """Properties 24 and 27: two and three regions, so that a few forget each other."""
+    shape = Shape(2 + part, 6.0, 40, 0.0, ("forget", "admit", "policy", "crash", "break", "disk"))
+    reports = [held(seed, shape) for seed in range(30)]
+    notices = Counter[str]()
+    for report in reports:
+        notices.update(report.notices)
+    assert notices["cluster_forgotten"] > 5
+    assert notices["cluster_admitted"] > 20
+    assert notices["policy_decided"] > 5
