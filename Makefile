@@ -17,7 +17,7 @@ QUICK := not e2e and not sim and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-only check format e2e e2e-all sim exhaustive mutants bench docs lock clean
+.PHONY: help demo test test-only check format e2e e2e-all sim sim-long exhaustive mutants bench docs lock clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -66,6 +66,9 @@ e2e-all: e2e ## The same, then on the oldest supported Kubernetes
 
 sim: $(STAMP) ## Long simulations from seeds, in virtual time
 	$(PY) -m pytest -m sim $(ARGS)
+
+sim-long: $(STAMP) ## A hundred thousand schedules, in parts, with docs/sim-long.md (ARGS="--minutes 30")
+	$(PY) -m tests.long $(ARGS)
 
 exhaustive: $(STAMP) ## Every interleaving of small scopes, with the states counted
 	$(PY) -m replicator.simulation.exhaustive $(ARGS)

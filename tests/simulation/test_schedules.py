@@ -10,14 +10,8 @@ from replicator.simulation.dice import Shape, make_plan
 from replicator.simulation.plan import KINDS
 from replicator.simulation.run import Report, run
 from replicator.simulation.shrink import Cut, command_of, shrunk
+from tests.long.shapes import SHAPES, shape_of
 
-SHAPES = (
-    Shape(regions=3, seconds=6.0, steps=60, churn=0.0),
-    Shape(regions=2, seconds=10.0, steps=60, churn=0.0),
-    Shape(regions=3, seconds=3.0, steps=60, churn=0.0),
-    Shape(regions=4, seconds=10.0, steps=60, churn=0.0),
-)
-"""Seeds take turns in them."""
 QUICK_SHAPES = (SHAPES[2], Shape(regions=3, seconds=2.0, steps=60, churn=0.0))
 QUICK, PARTS = 100, 5
 BLOCK = 100
@@ -56,7 +50,7 @@ def test_five_regions_under_churn_hold_every_property() -> None:
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_a_block_of_schedules_holds_every_property(block: int) -> None:
     for seed in range(QUICK + block * BLOCK, QUICK + (block + 1) * BLOCK):
-        held(seed, SHAPES[seed % len(SHAPES)])
+        held(seed, shape_of(seed))
 
 
 @pytest.mark.sim
