@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from replicator.codec import FRAME_LIMIT
+from replicator.codec import FRAME_LIMIT, MINOR
 from replicator.errors import ProtocolError
 from replicator.messages import Hello
 from replicator.session import Session
@@ -31,6 +31,22 @@ class Self:
     """Bytes of one frame that we take."""
     leased: bool = False
     """Whether a lease decides which agent of this cluster writes; without one there is only us."""
+    minor: int = MINOR
+    """The minor protocol version that we speak."""
+
+    def hello(self, role: str, epoch: int) -> Hello:
+        """What we say of ourselves."""
+        return Hello(
+            minor=self.minor,
+            clusterset=self.clusterset,
+            cluster=self.cluster,
+            instance=self.instance,
+            role=role,
+            epoch=epoch,
+            uid=self.uid,
+            software=self.software,
+            frame_limit=self.frame_limit,
+        )
 
 
 def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str]) -> None:
@@ -71,21 +87,27 @@ def is_writer(session: Session) -> bool:
     return session.peer is not None and session.peer.role == WRITER
 
 
-def twin_of(session: Session, sessions: Iterable[Session]) -> Session | None:
-    """Another open session with the same (cluster, instance)."""
+def twins_of(session: Session, sessions: Iterable[Session]) -> list[Session]:
+    """The other open sessions with the same (cluster, instance), as they were opened."""
     mine = session.peer
+    if mine is None:
+        return []
+    found = []
     for other in sessions:
         peer = other.peer
-        if other is session or peer is None or mine is None:
+        if other is session or peer is None:
             continue
         if (peer.cluster, peer.instance) == (mine.cluster, mine.instance):
-            return other
-    return None
+            found.append(other)
+    return found
 
 
-def surplus(me: Self, session: Session, twin: Session, hello: Hello) -> Session:
-    """Which of two links to close: the one dialled by the smaller (cluster, instance) stays."""
-    if session.dialled == twin.dialled:
-        return twin
+def surplus(me: Self, session: Session, twin: Session) -> Session:
+    """Which of two links to close that different sides dialled; both have got their hello.
+
+    The one dialled by the smaller (cluster, instance) stays.
+    """
+    hello = session.peer
+    assert hello is not None  # noqa: S101 - it has a twin
     we_are_smaller = (me.cluster, me.instance) < (hello.cluster, hello.instance)
     return twin if session.dialled == we_are_smaller else session

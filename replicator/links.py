@@ -1,8 +1,8 @@
 """Runs the links: one reader and one writer task a link, one dialling task a configured peer.
 
-Thin: what to say and to whom is the replica's.  Dialling never stops: a peer that does not answer
-is tried again every second (half to one and a half), one that refuses with full-jitter back-off
-from 1 s to 60 s; the name is resolved anew each time.
+Thin: what to say and to whom is the replica's, when to dial again :mod:`replicator.redial`'s.
+Dialling never stops; the name is resolved anew each time.  A link that we dialled is renewed in
+time: the next one is up before it is closed.  No link outlives its peer's certificate.
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ import structlog
 from clusters.base import Clock
 from replicator.config import Peer
 from replicator.effects import Effect
-from replicator.errors import RefusedError, ReplicatorError
+from replicator.errors import ProtocolError, RefusedError, ReplicatorError
 from replicator.overlay import Overlay
 from replicator.recorder import Recorder
+from replicator.redial import REDIAL_SECONDS, Redial, renewal_after
 from replicator.replica import Replica
-from replicator.transport.base import GOING_AWAY, NORMAL, Dialer, Link, LinkClosed
+from replicator.transport.base import (
+    GOING_AWAY,
+    NORMAL,
+    Dialer,
+    Link,
+    LinkClosed,
+    PeerRefusedError,
+)
 
-_REDIAL_SECONDS = 1.0
-_DIAL_TIMEOUT_SECONDS = 5.0
-_REFUSED_CAP_SECONDS = 60.0
-_ATTEMPT_CAP = 6
 _REVIEW_SECONDS = 2.0
 _log = structlog.get_logger()
 
@@ -40,6 +44,14 @@ class PeerStatus:
     connected_once: bool = False
     attempts: int = 0
     error: ReplicatorError | None = None
+    renewals: dict[Link, float] = field(default_factory=dict)
+    """Open links that we dialled, and when (monotonic) each is to be renewed."""
+    rest_until: float = 0.0
+    """Not dialled again before."""
+
+    def due(self, now: float) -> bool:
+        """Whether the link that we dialled is to be renewed."""
+        return bool(self.renewals) and max(self.renewals.values()) <= now
 
 
 @dataclass(slots=True)
@@ -107,19 +119,42 @@ class Links:
         Not before the first head, which waits for the answers of those chosen at the start.
         """
         now = self._clock.monotonic()
+        self._watch(now)
         if now < self._review_at or self._replica.own.head is None:
             return
         self._review_at = now + _REVIEW_SECONDS
         former, sessions = self.overlay.chosen, self._replica.sessions.values()
-        lost = {name for name, status in self.peers.items() if status.error is not None}
+        failed = (name for name, status in self.peers.items() if status.error is not None)
+        lost = {name for name in failed if not self.connected(name)}
         for number in self.overlay.review(others, sessions, lost):
             self.close(number, NORMAL, "not needed")
         if self.overlay.chosen != former:
             self._rechosen.set()
             self._rechosen = asyncio.Event()
 
+    def _watch(self, now: float) -> None:
+        """End links whose peer's certificate is over; look at those that are to be renewed."""
+        wall_ns = self._clock.wall_ns()
+        for number, running in self._running.items():
+            link = running.link
+            if link.peer_expires_ns is not None and wall_ns > link.peer_expires_ns:
+                detail = f"the certificate of {link.identity.cluster} has expired; renew it"
+                error = ProtocolError(detail, code="certificate_expired")
+                self._perform(self._replica.reject(number, error, now))
+        if any(status.due(now) for status in self.peers.values()):
+            self._look()
+
+    def _look(self) -> None:
+        """Have every dialling task look at how its peer is linked."""
+        self._gone.set()
+        self._gone = asyncio.Event()
+
     async def serve(self, link: Link) -> None:
         """Run one established link until it ends."""
+        await self._serve(link)
+
+    async def _serve(self, link: Link) -> bool:
+        """Run one link; returns whether it ended because one of the two rejected the other."""
         cluster = link.identity.cluster
         number, effects = self._replica.open_session(
             cluster, dialled=link.dialled, now=self._clock.monotonic()
@@ -137,10 +172,11 @@ class Links:
         finally:
             await link.close(GOING_AWAY if self.draining else NORMAL, "shutting down")
             del self._running[number]
+            rejected = self._replica.sessions[number].rejected
             self._perform(self._replica.close_session(number, self._clock.monotonic()))
-            self._gone.set()
-            self._gone = asyncio.Event()
+            self._look()
         _log.info("link_closed", peer=cluster, reason=reason)
+        return rejected
 
     async def _read(self, number: int, link: Link) -> None:
         while True:
@@ -164,45 +200,81 @@ class Links:
     async def keep_dialled(self, peer: Peer, dialer: Dialer) -> None:
         """Keep a link to ``peer``, dialled by either side, for ever, while it is chosen."""
         status = self.peers[peer.cluster] = PeerStatus(peer)
-        refusals = 0
-        while not self.draining:
-            if self.connected(peer.cluster):
-                status.connected_once = True
-                await self._gone.wait()
-                continue
-            if self._replica.members.forgotten(peer.cluster):
-                await self._clock.sleep(_REDIAL_SECONDS)
-                continue
-            if peer.cluster not in self.overlay.chosen:
-                status.state, status.error = "not_chosen", None
-                await self._rechosen.wait()
-                continue
+        redial = Redial(self._clock.monotonic())
+        async with asyncio.TaskGroup() as group:
+            while not self.draining:
+                if await self._rested(status, redial):
+                    continue
+                status.attempts += 1
+                if status.connected_once:
+                    status.state = "backoff"
+                link = await self._dial(status, redial, dialer)
+                if link is not None:
+                    status.renewals[link] = self._clock.monotonic() + self._life_of(link)
+                    group.create_task(self._dialled(status, redial, link))
+
+    async def _rested(self, status: PeerStatus, redial: Redial) -> bool:
+        """Wait while the peer need not be dialled; returns whether to look again."""
+        cluster, now = status.peer.cluster, self._clock.monotonic()
+        connected = self.connected(cluster)
+        if (connected or status.renewals) and not status.due(now):
+            status.connected_once |= connected
+            await self._gone.wait()
+            if connected:
+                redial.linked(self._clock.monotonic())
+        elif now < status.rest_until:
+            await self._clock.sleep(status.rest_until - now)
+        elif self._replica.members.forgotten(cluster):
+            await self._clock.sleep(REDIAL_SECONDS)
+        elif cluster not in self.overlay.chosen:
+            status.state, status.error = "not_chosen", None
+            await self._rechosen.wait()
+        else:
             if status.state == "not_chosen":
                 status.state = "never_connected"
-            status.attempts += 1
-            if status.connected_once:
-                status.state = "backoff"
-            try:
-                link = await dialer.dial(peer.url, peer.cluster, _DIAL_TIMEOUT_SECONDS)
-            except RefusedError as error:
-                refusals = min(refusals + 1, _ATTEMPT_CAP)
-                self._failed(status, error, "refused")
-                cap = min(_REFUSED_CAP_SECONDS, 2.0**refusals)
-                await self._clock.sleep(self._rng.uniform(1.0, cap))
-            except ReplicatorError as error:
-                self._failed(status, error, None)
-                await self._clock.sleep(_REDIAL_SECONDS * self._rng.uniform(0.5, 1.5))
-            else:
-                refusals = 0
-                status.error = None
-                await self._dialled(link)
+            return False
+        return True
 
-    async def _dialled(self, link: Link) -> None:
+    async def _dial(self, status: PeerStatus, redial: Redial, dialer: Dialer) -> Link | None:
+        peer, now = status.peer, self._clock.monotonic()
+        try:
+            link = await dialer.dial(peer.url, peer.cluster, redial.timeout(now))
+        except RefusedError as error:
+            self._failed(status, error, "refused")
+            asked = error.retry_after if isinstance(error, PeerRefusedError) else None
+            self._rest(status, redial.refused(self._rng.random(), asked))
+        except ReplicatorError as error:
+            self._failed(status, error, None)
+            self._rest(status, redial.unanswered(self._rng.random()))
+        else:
+            status.error = None
+            return link
+        return None
+
+    def _rest(self, status: PeerStatus, seconds: float) -> None:
+        status.rest_until = self._clock.monotonic() + seconds
+
+    def _life_of(self, link: Link) -> float:
+        """Seconds after which ``link`` is renewed."""
+        ends = [ns for ns in (link.own_expires_ns, link.peer_expires_ns) if ns is not None]
+        valid = (min(ends) - self._clock.wall_ns()) * 1e-9 if ends else None
+        return renewal_after(valid, self._rng.random())
+
+    async def _dialled(self, status: PeerStatus, redial: Redial, link: Link) -> None:
+        """Run a link that we dialled, and say when its peer may be dialled again."""
         began = self._clock.monotonic()
-        await self.serve(link)
-        if self._clock.monotonic() - began < _REDIAL_SECONDS:
-            # Closed at once: a duplicate of a link the peer dialled, or a rejected hello.
-            await self._clock.sleep(_REDIAL_SECONDS * self._rng.uniform(0.5, 1.5))
+        try:
+            rejected = await self._serve(link)
+        finally:
+            del status.renewals[link]
+        share = self._rng.random()
+        if rejected:
+            self._rest(status, redial.refused(share, None))
+        elif self._clock.monotonic() - began < REDIAL_SECONDS:
+            # Closed at once: a duplicate of a link the peer dialled.
+            self._rest(status, redial.unanswered(share))
+        else:
+            self._rest(status, redial.lost(share))
 
     @staticmethod
     def _failed(status: PeerStatus, error: ReplicatorError, state: str | None) -> None:

@@ -15,13 +15,13 @@ from crdt.version_vector import ZERO
 from replicator import messages as m
 from replicator import policies
 from replicator.announcements import Announcements, reach_of
-from replicator.codec import MINOR, decode, encode_head, encode_record
+from replicator.codec import decode, encode_head, encode_record
 from replicator.collection import Acknowledged, new_floor, waited_for
 from replicator.conflicts import Conflicts
 from replicator.cursor import Cursor
 from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
 from replicator.errors import ProtocolError
-from replicator.handshake import Self, check_hello, is_writer, surplus, twin_of
+from replicator.handshake import Self, check_hello, is_writer
 from replicator.kinds import check_entry
 from replicator.members import Members
 from replicator.membership import Cell
@@ -29,6 +29,7 @@ from replicator.outflow import Outflow
 from replicator.own_origin import OwnOrigin
 from replicator.quarantine import Quarantine
 from replicator.remote_origin import Outcome, RemoteOrigin, Taken
+from replicator.renewal import Renewals
 from replicator.session import Session
 from replicator.siblings import Siblings
 from replicator.signing import Verifier
@@ -64,6 +65,7 @@ class Replica:
         self.ignored = 0
         self.announcements = Announcements(own, self.remotes, self.sessions)
         self._subscriptions = Subscriptions(self.sessions, self.remotes, own)
+        self._renewals = Renewals(me, self.sessions, self.remotes, self._subscriptions)
         self._conflicts = Conflicts(own, self.remotes, self._subscriptions)
         self.quarantine = Quarantine(own, self.remotes, self.sessions, self._subscriptions)
         self._outflow = Outflow()
@@ -100,17 +102,7 @@ class Replica:
         number = self._next_number
         self._next_number += 1
         session = self.sessions[number] = Session(number, cluster, dialled=dialled, now=now)
-        session.hello = m.Hello(
-            minor=MINOR,
-            clusterset=self.me.clusterset,
-            cluster=self.me.cluster,
-            instance=self.me.instance,
-            role=self.siblings.role,
-            epoch=self.siblings.epoch,
-            uid=self.me.uid,
-            software=self.me.software,
-            frame_limit=self.me.frame_limit,
-        )
+        session.hello = self.me.hello(self.siblings.role, self.siblings.epoch)
         session.say(session.hello)
         return number, [Wake(number)]
 
@@ -151,7 +143,13 @@ class Replica:
             effects += self._reject(session, error, now)
         return effects
 
+    def reject(self, number: int, error: ProtocolError, now: float) -> list[Effect]:
+        """End session ``number`` and tell the peer why."""
+        session = self.sessions[number]
+        return [] if session.closing else self._reject(session, error, now)
+
     def _reject(self, session: Session, error: ProtocolError, now: float) -> list[Effect]:
+        session.rejected = True
         notice = Notice(
             "peer_rejected",
             {"peer": session.cluster, "code": error.code, "detail": error.message},
@@ -164,6 +162,7 @@ class Replica:
         self, session: Session, message: m.Message, now: float, wall_ns: int
     ) -> list[Effect]:
         if isinstance(message, m.Reject):
+            session.rejected = True
             fields: dict[str, object] = {"peer": session.cluster, "code": message.code}
             fields["detail"] = message.detail
             notice = Notice("rejected_by_peer", fields, serious=True)
@@ -220,12 +219,10 @@ class Replica:
             self.uids[hello.cluster] = hello.uid
             effects.append(Remember(f"uid/{hello.cluster}", hello.uid.encode()))
         session.peer = hello
-        twin = twin_of(session, self.sessions.values())
-        if twin is not None:
-            closed = surplus(self.me, session, twin, hello)
-            effects += self._close(closed, _NORMAL, "duplicate_link", now)
-            if closed is session:
-                return effects
+        for surplus in self._renewals.met(session):
+            effects += self._close(surplus, _NORMAL, "duplicate_link", now)
+        if session.closing:
+            return effects
         session.untold = {self.own.origin, *self.remotes}
         self.announcements.tell(session, always=True)
         self.quarantine.introduce(session)
@@ -256,7 +253,7 @@ class Replica:
                 self.announcements.heard(session, former, advert)
                 effects += self._advertised(session, advert, now)
         session.answered = session.answered or self.own.origin not in session.enquiries
-        return effects
+        return [*effects, *self._renewals.told(session, now)]
 
     def _advertised(self, session: Session, advert: m.Advert, now: float) -> list[Effect]:
         remote = self.remotes.get(advert.origin)
@@ -287,7 +284,7 @@ class Replica:
         self, session: Session, chunk: m.Transfer, now: float, wall_ns: int
     ) -> list[Effect]:
         remote = self.remotes.get(chunk.origin)
-        if remote is None or remote.source != session.number:
+        if remote is None or not self._subscriptions.brings(session, remote):
             return self._unasked(session, chunk, now)
         if not self.members.takes(chunk.origin, chunk.epoch):
             self.ignored += 1
@@ -467,7 +464,9 @@ class Replica:
             self._reissue_at = now + REISSUE_SECONDS
             effects += self.reissue_now(wall_ns)
         for number, session in list(self.sessions.items()):
-            reason = None if session.closing else session.overdue(now)
+            moved, reason = self._renewals.review(session, now)
+            effects += moved
+            reason = None if session.closing else session.overdue(now) or reason
             if reason is not None:
                 effects += self._close(session, _NORMAL, reason, now)
             elif session.peer is not None and now >= session.beat_due and not session.has_outbox:

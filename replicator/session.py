@@ -25,6 +25,8 @@ SETTLE_SECONDS = 0.2
 HELLO_SECONDS = 5.0
 SILENCE_SECONDS = 10.0
 """A link on which nothing arrives for this long is closed (five idle beats)."""
+LINK_SECONDS = 3600.0
+"""No link lives longer: whoever dialled it dials another before."""
 _OUTBOX_LIMIT = 10_000
 _RECORDS_LIMIT = 16 << 20
 """Bytes of certificates kept for one peer; five hundred clusters need two mebibytes."""
@@ -45,6 +47,12 @@ class Session:
         """What we said of ourselves last."""
         self.closing = False
         """Only what waits is still sent, nothing more is heard."""
+        self.former: int | None = None
+        """The link that this one renews, until the peer has told here what it holds."""
+        self.successor: int | None = None
+        """The link that renews this one: nothing new is asked here."""
+        self.rejected = False
+        """One of the two told the other why it closes."""
         self.answered = False
         """The peer has told what it holds, and proved what it says of our own origin."""
         self.adverts: dict[Origin, m.Advert] = {}
@@ -181,4 +189,6 @@ class Session:
             return "does not read"
         if self.peer is None:
             return "no hello" if now - self.opened_at > HELLO_SECONDS else None
+        if now - self.opened_at >= LINK_SECONDS:
+            return "too old"
         return "silent" if now - self.heard_at > SILENCE_SECONDS else None

@@ -182,7 +182,7 @@ class Siblings:
 
     def left(self, session: Session) -> list[Effect]:
         """A link is gone or its peer stands by: if it was the writer's, the lease may be free."""
-        ours = session.cluster == self._own.origin.cluster
+        ours = session.cluster == self._own.origin.cluster and session.successor is None
         return [Claim(0)] if ours and not self._own.leading else []
 
 

@@ -17,7 +17,7 @@ from replicator.handshake import is_writer
 from replicator.own_origin import OwnOrigin
 from replicator.remote_origin import RemoteOrigin
 from replicator.session import Session
-from replicator.sources import Candidate, ahead, best, keeps
+from replicator.sources import STALL_SECONDS, Candidate, ahead, best, keeps
 
 
 class Subscriptions:
@@ -40,6 +40,8 @@ class Subscriptions:
         for number, session in sorted(self._sessions.items()):
             writes = is_writer(session) and session.cluster == origin.cluster
             advert = session.adverts.get(origin)
+            if self.is_succeeded(session):
+                continue
             if session.peer is not None and (advert is not None or writes):
                 version = ZERO if advert is None else advert.version
                 takes = origin in session.cursors
@@ -48,6 +50,22 @@ class Subscriptions:
                 )
         near = {c.number for c in found if self._is_near(self._sessions[c.number])}
         return [replace(c, direct=c.number in near) for c in found] if near else found
+
+    def is_succeeded(self, session: Session) -> bool:
+        """Whether another link to the same agent has taken over from this one."""
+        newer = self._sessions.get(session.successor or 0)
+        return newer is not None and newer.peer is not None
+
+    def _lingers(self, remote: RemoteOrigin, now: float) -> bool:
+        """Whether a transfer goes on over a link that was renewed: it may end there."""
+        source = self._sessions.get(remote.source or 0)
+        if source is None or remote.staging is None or not self.is_succeeded(source):
+            return False
+        return now - remote.supply.progress_at < STALL_SECONDS
+
+    def brings(self, session: Session, remote: RemoteOrigin) -> bool:
+        """Whether ``remote`` is taken from ``session``, or was until the link was renewed."""
+        return remote.source in {session.number, session.successor} - {None}
 
     def _is_near(self, session: Session) -> bool:
         ours = session.cluster == self._own.origin.cluster
@@ -69,6 +87,8 @@ class Subscriptions:
         current = self._sessions.get(remote.source or 0)
         if current is None or current.peer is None or current.number == avoid:
             return False
+        if current.successor is not None:
+            return False
         if not self._own.leading:
             return False
         cluster = remote.origin.cluster
@@ -82,7 +102,7 @@ class Subscriptions:
         if remote.held_back or (remote.source is None and now < remote.supply.retry_at):
             return []
         avoid = remote.supply.avoided(now)
-        if self._stays(remote, avoid):
+        if self._stays(remote, avoid) or self._lingers(remote, now):
             return []
         candidates = self._candidates(remote.origin)
         current = next((c for c in candidates if c.number == remote.source), None)

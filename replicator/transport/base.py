@@ -19,6 +19,7 @@ SUBPROTOCOL = "replicator.1"
 CLUSTERSET_HEADER = "Replicator-Clusterset"
 CLUSTER_HEADER = "Replicator-Cluster"
 MAX_FRAME = 1 << 20
+ANSWER_SECONDS = 5.0
 HIGH_WATER = 64 << 10
 """Bytes that may wait in a link before :meth:`Link.send` waits for the peer to take some."""
 
@@ -90,6 +91,16 @@ class Link(Protocol):
         ...
 
     @property
+    def peer_expires_ns(self) -> int | None:
+        """Wall clock at which the peer's certificate is over; None where there is none."""
+        ...
+
+    @property
+    def own_expires_ns(self) -> int | None:
+        """The same of the chain that we showed."""
+        ...
+
+    @property
     def dialled(self) -> bool:
         """Whether we dialled."""
         ...
@@ -136,7 +147,10 @@ class Dialer(Protocol):
     """Makes links to peers."""
 
     async def dial(self, url: str, cluster: str, timeout: float) -> Link:  # noqa: ASYNC109  A number.
-        """Dial ``url`` (https) and expect ``cluster`` there, within ``timeout`` seconds.
+        """Dial ``url`` (https) and expect ``cluster`` there.
+
+        The connection with its TLS handshake may take ``timeout`` seconds; looking the name up, and
+        the answer of a peer that is there, :data:`ANSWER_SECONDS` more.
 
         Raises :class:`~replicator.errors.RefusedError` when the peer or we refuse (TLS, identity,
         HTTP), :class:`~replicator.errors.TransportError` when there is no answer.

@@ -17,7 +17,13 @@ from cryptography import x509
 from replicator.errors import ProtocolError, RefusedError, ReplicatorError, TransportError
 from replicator.identity import PeerIdentity, identity_of
 from replicator.transport.admission import error_from, own_headers
-from replicator.transport.base import MAX_FRAME, SESSION_PATH, SUBPROTOCOL, Link
+from replicator.transport.base import (
+    ANSWER_SECONDS,
+    MAX_FRAME,
+    SESSION_PATH,
+    SUBPROTOCOL,
+    Link,
+)
 from replicator.transport.diagnosis import Attempt, explain
 from replicator.transport.reload import LiveTls
 from replicator.transport.websocket import CLOSE_SECONDS, Peer, WebSocketLink, tune
@@ -30,6 +36,8 @@ _SWITCHING = 101
 class _Answer:
     """What is learnt while one dial goes on."""
 
+    own_expires_at: datetime
+    """When the chain that we show is over."""
     shaken: bool = False
     transport: asyncio.Transport | None = None
     peer: Peer | None = None
@@ -54,7 +62,8 @@ class TlsDialer:
 
     async def dial(self, url: str, cluster: str, timeout: float) -> Link:  # noqa: ASYNC109 - see base
         """See :class:`~replicator.transport.base.Dialer`."""
-        state, answer = self._tls.state, _Answer()
+        state = self._tls.state
+        answer = _Answer(state.credentials.expires_at)
         expected = PeerIdentity(self._tls.identity.clusterset, cluster)
 
         async def judge(response: aiohttp.ClientResponse) -> None:
@@ -67,19 +76,20 @@ class TlsDialer:
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[_trace(answer, f"{cluster} at {url}")],
             raise_for_status=judge,
-            timeout=aiohttp.ClientTimeout(total=None),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeout),
             trust_env=False,
             auto_decompress=False,
         )
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout + ANSWER_SECONDS):
                 websocket = await self._upgrade(session, url)
             return self._link(session, websocket, answer)
         except BaseException as error:
             await session.close()
             if isinstance(error, ReplicatorError) or not isinstance(error, Exception):
                 raise
-            attempt = Attempt(url, cluster, timeout, answer.shaken)
+            seconds = timeout + ANSWER_SECONDS if answer.shaken else timeout
+            attempt = Attempt(url, cluster, seconds, answer.shaken)
             raise explain(error, attempt, state.credentials, self._now()) from error
 
     async def _upgrade(
@@ -141,7 +151,7 @@ async def _judge(
     if transport is not None:
         answer.transport = transport
         certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        answer.peer = Peer(_identity(certificate, expected, peer), certificate)
+        answer.peer = _peer(certificate, expected, peer, answer.own_expires_at)
     if response.status != _SWITCHING:
         body = await response.content.read(_BODY_LIMIT)
         raise error_from(response.status, response.headers, body, peer)
@@ -150,9 +160,11 @@ async def _judge(
         raise TransportError(message, cure="dial again")
 
 
-def _identity(certificate: bytes, expected: PeerIdentity, peer: str) -> PeerIdentity:
+def _peer(certificate: bytes, expected: PeerIdentity, peer: str, own_expires_at: datetime) -> Peer:
+    """Who showed ``certificate``; raises :class:`RefusedError` unless that is who was expected."""
     try:
-        found = identity_of(x509.load_der_x509_certificate(certificate))
+        loaded = x509.load_der_x509_certificate(certificate)
+        found = identity_of(loaded)
     except (ProtocolError, ValueError) as error:
         message = f"the certificate of {peer} names no cluster: {error}"
         cure = "issue it with `replicator pki issue`"
@@ -165,4 +177,4 @@ def _identity(certificate: bytes, expected: PeerIdentity, peer: str) -> PeerIden
         message = f"{found.cluster} answers where {peer} was dialled"
         cure = "correct the url or the name of the peer"
         raise RefusedError(message, cure=cure, code="identity_mismatch")
-    return found
+    return Peer(found, certificate, loaded.not_valid_after_utc, own_expires_at)

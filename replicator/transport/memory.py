@@ -12,7 +12,14 @@ from collections import deque
 
 from replicator.errors import RefusedError, TransportError
 from replicator.identity import PeerIdentity
-from replicator.transport.admission import DRAINING, body_of, error_from, judge, own_headers
+from replicator.transport.admission import (
+    DRAINING,
+    body_of,
+    error_from,
+    headers_of,
+    judge,
+    own_headers,
+)
 from replicator.transport.base import (
     GOING_AWAY,
     HIGH_WATER,
@@ -64,6 +71,8 @@ class MemoryLink:
         """Made by the dialer, in pairs."""
         self.identity = identity
         self.peer_certificate = b""
+        self.peer_expires_ns: int | None = None
+        self.own_expires_ns: int | None = None
         self.dialled = dialled
         self.remote = f"memory:{identity.cluster}"
         self.bytes_sent = 0
@@ -236,7 +245,7 @@ class MemoryDialer:
         refusal = DRAINING if listener.draining else None
         refusal = refusal or judge(own, own_headers(own), listener.identity, listener.admit)
         if refusal is not None:
-            raise error_from(refusal.status, {}, body_of(refusal), peer)
+            raise error_from(refusal.status, headers_of(refusal), body_of(refusal), peer)
         ours, theirs = network.pair(own, listener.identity)
         listener.take(theirs)
         return ours
@@ -248,6 +257,8 @@ class MemoryNetwork:
     def __init__(self, *, max_frame: int = MAX_FRAME) -> None:
         """A network without faults."""
         self.listeners: dict[int, MemoryListener] = {}
+        self.expiries: dict[str, int] = {}
+        """When (Unix ns) the certificate that a cluster shows from now on is over."""
         self._max_frame = max_frame
         self._ports = 0
         self._cut: set[tuple[str, str]] = set()
@@ -305,6 +316,8 @@ class MemoryNetwork:
         ours = MemoryLink(listening, there, back, dialled=True, max_frame=limit)
         theirs = MemoryLink(dialling, back, there, dialled=False, max_frame=limit)
         ours.other, theirs.other = theirs, ours
+        ours.own_expires_ns = theirs.peer_expires_ns = self.expiries.get(dialling.cluster)
+        ours.peer_expires_ns = theirs.own_expires_ns = self.expiries.get(listening.cluster)
         self._links = [link for link in self._links if not link.over()]
         self._links += [ours, theirs]
         return ours, theirs

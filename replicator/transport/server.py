@@ -237,18 +237,25 @@ class TlsListener:
             return self._answer(503, b"", {"Connection": "close"})
         certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         refusal = _form(request)
-        identity = None
+        identity = peer = None
         if self.draining:
             refusal = DRAINING
         elif refusal is None:
             try:
-                identity = identity_of(x509.load_der_x509_certificate(certificate))
+                loaded = x509.load_der_x509_certificate(certificate)
+                identity = identity_of(loaded)
+                peer = Peer(
+                    identity,
+                    certificate,
+                    loaded.not_valid_after_utc,
+                    self._tls.credentials.expires_at,
+                )
                 refusal = judge(identity, request.headers, self._tls.identity, self._admit)
             except (ProtocolError, ValueError) as error:
                 refusal = no_identity(ProtocolError(str(error)))
-        if refusal is not None or identity is None:
+        if refusal is not None or peer is None:
             return self._refuse(request, identity, refusal or malformed("no request"))
-        return await self._upgrade(request, transport, identity, certificate)
+        return await self._upgrade(request, transport, peer)
 
     @staticmethod
     def _answer(status: int, body: bytes, headers: dict[str, str]) -> web.Response:
@@ -272,8 +279,7 @@ class TlsListener:
         self,
         request: web.BaseRequest,
         transport: asyncio.Transport,
-        identity: PeerIdentity,
-        certificate: bytes,
+        peer: Peer,
     ) -> web.StreamResponse:
         websocket = web.WebSocketResponse(
             protocols=(SUBPROTOCOL,),
@@ -285,14 +291,14 @@ class TlsListener:
         ready = websocket.can_prepare(request)
         if not ready.ok or ready.protocol != SUBPROTOCOL:
             message = f"not an upgrade to the WebSocket subprotocol {SUBPROTOCOL}"
-            return self._refuse(request, identity, malformed(message))
+            return self._refuse(request, peer.identity, malformed(message))
         websocket.headers["Server"] = "replicator"
         await websocket.prepare(request)
         self._in_time(transport)
         link = WebSocketLink(
             websocket,
             transport,
-            peer=Peer(identity, certificate),
+            peer=peer,
             dialled=False,
             max_frame=self._max_frame,
         )

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 import aiohttp
 from aiohttp import web
@@ -65,6 +66,10 @@ class Peer:
     identity: PeerIdentity
     certificate: bytes
     """DER."""
+    expires_at: datetime
+    """When the certificate is over."""
+    own_expires_at: datetime
+    """When the chain that we showed is."""
 
 
 class WebSocketLink:
@@ -84,6 +89,8 @@ class WebSocketLink:
         """``release`` frees what belongs to the link, once it is closed."""
         self.identity = peer.identity
         self.peer_certificate = peer.certificate
+        self.peer_expires_ns: int | None = _nanoseconds(peer.expires_at)
+        self.own_expires_ns: int | None = _nanoseconds(peer.own_expires_at)
         self.dialled = dialled
         self.remote = _address(transport)
         self.bytes_sent = 0
@@ -232,6 +239,10 @@ class WebSocketLink:
         """A number that changes whenever the peer took something."""
         count = acknowledged(self._transport)
         return -self._transport.get_write_buffer_size() if count is None else count
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1_000_000_000
 
 
 def _address(transport: asyncio.BaseTransport) -> str:

@@ -674,7 +674,7 @@ async def test_a_link_whose_transport_was_closed_twice_can_still_be_cut(place: P
     link = WebSocketLink(
         aiohttp.web.WebSocketResponse(),
         writer.transport,
-        peer=Peer(identity("mesa"), b""),
+        peer=Peer(identity("mesa"), b"", now(), now()),
         dialled=True,
         max_frame=1,
     )

@@ -35,6 +35,7 @@ class Silent:
 
     dialled = True
     bytes_sent = bytes_received = 0
+    own_expires_ns = peer_expires_ns = None
 
     def __init__(self, cluster: str) -> None:
         self.identity = PeerIdentity("set", cluster)

@@ -18,6 +18,7 @@ from replicator.transport.websocket import (
     frame_bytes,
     tune,
 )
+from tests.support.certificates import now
 from tests.support.network import identity
 
 UPGRADE = (
@@ -41,7 +42,7 @@ class Plain:
         link = WebSocketLink(
             websocket,
             request.transport,
-            peer=Peer(identity("fjord"), b""),
+            peer=Peer(identity("fjord"), b"", now(), now()),
             dialled=False,
             max_frame=1 << 20,
             write_seconds=self._write_seconds,
