@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from replicator.codec import FRAME_LIMIT, MINOR
+from replicator.codec import FRAME_LIMIT, MAJOR, MINOR
 from replicator.errors import ProtocolError
 from replicator.messages import Hello
 from replicator.session import Session
@@ -52,9 +52,10 @@ class Self:
 def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str]) -> None:
     """Raise unless ``hello`` may open ``session``.
 
-    Codes: ``bad_frame``, ``clusterset_mismatch``, ``identity_mismatch`` (certificate and hello
-    differ), ``peer_is_self_or_duplicate``, ``cluster_id_conflict`` (``uids`` binds another uid; an
-    empty one binds nothing).  A later hello of a session may tell another role and nothing else.
+    Codes: ``bad_frame``, ``protocol_version`` (more than one minor version apart),
+    ``clusterset_mismatch``, ``identity_mismatch`` (certificate and hello differ),
+    ``peer_is_self_or_duplicate``, ``cluster_id_conflict`` (``uids`` binds another uid; an empty one
+    binds nothing).  A later hello of a session may tell another role and nothing else.
     """
     former = session.peer
     if hello.role not in _ROLES:
@@ -63,6 +64,8 @@ def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str
         former.role == hello.role or replace(former, role=hello.role, epoch=hello.epoch) != hello
     ):
         raise ProtocolError("a second hello that tells more than a role", code="bad_frame")
+    if abs(hello.minor - me.minor) > 1:
+        raise _too_far_apart(me, hello)
     if hello.clusterset != me.clusterset:
         detail = f"this is clusterset {me.clusterset}, not {hello.clusterset}"
         raise ProtocolError(detail, code="clusterset_mismatch")
@@ -80,6 +83,17 @@ def check_hello(me: Self, session: Session, hello: Hello, uids: Mapping[str, str
     if hello.cluster == me.cluster and not me.leased:
         detail = "a second agent of this cluster; run one agent per cluster, or both with a lease"
         raise ProtocolError(detail, code="peer_is_self_or_duplicate")
+
+
+def _too_far_apart(me: Self, hello: Hello) -> ProtocolError:
+    ours, theirs = f"{MAJOR}.{me.minor}", f"{MAJOR}.{hello.minor}"
+    older, step = (me.cluster, me.minor) if me.minor < hello.minor else (hello.cluster, hello.minor)
+    detail = (
+        f"{hello.cluster} ({hello.software[:64]}) speaks protocol {theirs}, {me.cluster} "
+        f"({me.software}) {ours}; agents work together one minor version apart: "
+        f"upgrade {older} to a release that speaks {MAJOR}.{step + 1}"
+    )
+    return ProtocolError(detail, code="protocol_version")
 
 
 def is_writer(session: Session) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replicator import messages as m
@@ -55,6 +57,29 @@ def test_c41_a_peer_with_our_own_id_is_refused(uid: str, code: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         check_hello(ME, session(cluster="fjord"), hello(cluster="fjord", uid=uid), UIDS)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(0, 0), (0, 1), (3, 2), (3, 4)])
+def test_one_minor_version_apart_is_near_enough(ours: int, theirs: int) -> None:
+    check_hello(replace(ME, minor=ours), session(), replace(hello(), minor=theirs), UIDS)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "cure"),
+    [
+        (0, 2, "upgrade fjord to a release that speaks 1.1"),
+        (5, 2, "upgrade mesa to a release that"),
+    ],
+)
+def test_further_apart_is_refused_with_both_versions_and_the_cure(
+    ours: int, theirs: int, cure: str
+) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        check_hello(replace(ME, minor=ours), session(), replace(hello(), minor=theirs), UIDS)
+    assert caught.value.code == "protocol_version"
+    assert f"mesa (test) speaks protocol 1.{theirs}" in caught.value.message
+    assert f"fjord (test) 1.{ours}" in caught.value.message
+    assert cure in caught.value.message
 
 
 def test_a_second_hello_is_refused() -> None:

@@ -173,6 +173,10 @@ class Node:
         self.views: dict[Origin, dict[bytes, bytes]] = {}
         """What consumers hold, told by changes alone."""
         self.lives = 0
+        self.minor = 0
+        """The minor protocol version it speaks, from its next life on."""
+        self.speak: Callable[[bytes], list[bytes]] = lambda frame: [frame]
+        """What another version makes of a frame that it sends."""
         self.skew_ns = 0
         self.verifier = FakeVerifier()
         self.signer = FakeSigner(self.cluster)
@@ -202,7 +206,7 @@ class Node:
             own.restore_head(kept.head)
         remotes = reconciled(own, self.disk.restored(), leased=self.leased)
         instance, uid = f"{self.name}-{self.lives}", f"uid-{self.cluster}"
-        me = Self("set", self.cluster, instance, uid, "test", leased=self.leased)
+        me = Self("set", self.cluster, instance, uid, "test", leased=self.leased, minor=self.minor)
         self.projector = Projector(self.cluster)
         self.replica = Replica(me, own, self.verifier, remotes)
         self.replica._outflow = Outflow(self.world.chunk_bytes)
@@ -496,7 +500,8 @@ class World:
             if not frames:
                 return
             for frame in frames:
-                self._post(link, end, across, frame)
+                for spoken in end.node.speak(frame):
+                    self._post(link, end, across, spoken)
 
     def _post(self, link: Link, end: _End, across: _End, frame: bytes) -> None:
         self.boundary(end.node, "before a frame is sent")
