@@ -259,3 +259,14 @@ def check_entry(cluster: str, element: bytes, op: int, value: bytes) -> None:
         name = str(number) if kind is None else kind.name
         message = f"an entry of kind {name} does not follow its schema"
         raise ProtocolError(message, code="bad_entry")
+
+
+_LIST, _LIST_END = 0x90, 0xA0
+
+
+def says_the_same(held: bytes, stated: bytes) -> bool:
+    """Whether the value ``held`` is ``stated``, or that with items a newer version appended."""
+    if held == stated:
+        return True
+    appended = _LIST <= stated[0] < _LIST_END and held[:1] > stated[:1] and held[0] < _LIST_END
+    return appended and held.startswith(stated[1:], 1)

@@ -27,7 +27,7 @@ from operator import itemgetter
 from clusters.model import ServiceKey
 from crdt import Base, Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
 from crdt.origin_set import ADD, NIL, REMOVE
-from replicator.kinds import MAX_ENTRY_BYTES
+from replicator.kinds import MAX_ENTRY_BYTES, says_the_same
 from replicator.membership import is_member
 from replicator.messages import Record
 from replicator.outflow import Served
@@ -149,8 +149,9 @@ class OwnOrigin:
     def state(self, key: Group, stated: Mapping[bytes, bytes], wall_ns: int) -> int:
         """Make the live elements of ``key`` exactly ``stated``; returns how many changed.
 
-        Stamps are taken now, in element order; an entry
-        over the size limit is left out and counted.  While another agent leads, nothing is stated.
+        Stamps are taken now, in element order; an entry over the size limit is left out and
+        counted.  While another agent leads, nothing is stated.  What a newer version appended to a
+        value before it was rolled back is no change.
         """
         if not self.leading:
             return 0
@@ -159,7 +160,7 @@ class OwnOrigin:
             (element, REMOVE, NIL) for element in current.keys() - stated.keys()
         ]
         for element, value in stated.items():
-            if current.get(element) == value:
+            if says_the_same(current.get(element, b""), value):
                 continue
             if len(element) + len(value) <= self.entry_limit:
                 changes.append((element, ADD, value))

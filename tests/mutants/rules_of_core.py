@@ -22,7 +22,8 @@ _FLOOR_OF_A_DELTA = "if self.base == ZERO or head.floor > self.base.stamp:"
 OWN = [
     Mutant(
         *("an unchanged value gets a new stamp", "no new stamp without a change", _OWN),
-        "            if current.get(element) == value:\n                continue\n",
+        '            if says_the_same(current.get(element, b""), value):\n'
+        "                continue\n",
         "",
         core("own_origin", "test_an_unchanged_value_gets_no_stamp"),
     ),

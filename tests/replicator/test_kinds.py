@@ -27,6 +27,7 @@ from replicator.kinds import (
     MOST_MEMBER_NUMBER,
     POLICY,
     check_entry,
+    says_the_same,
     unpack,
 )
 from tests.crdt.strategies import MAX_U64
@@ -344,3 +345,26 @@ def test_the_library_packs_lists_and_scalars_as_we_do(value: object) -> None:
 @given(anything)
 def test_checked_bytes_read_back(value: object) -> None:
     assert unpack(pack(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("held", "stated", "same"),
+    [
+        ([1, None], [1, None], True),
+        ([1, None, "more"], [1, None], True),
+        ([1, None], [1, None, "more"], False),
+        ([2, None, "more"], [1, None], False),
+        ([1] * 20, [1], False),
+        ("text", [1], False),
+        ([1], "text", False),
+        ("longer text", "text", False),
+    ],
+)
+def test_what_a_newer_version_appended_to_a_value_is_no_change(
+    held: object, stated: object, *, same: bool
+) -> None:
+    assert says_the_same(pack(held), pack(stated)) is same
+
+
+def test_a_value_that_is_not_there_says_nothing() -> None:
+    assert not says_the_same(b"", pack([1]))

@@ -13,7 +13,7 @@ import pytest
 
 from crdt import Change, pack
 from replicator.codec import MAJOR
-from tests.support.replicas import Node, World
+from tests.support.replicas import CART, Node, World
 
 _HEADS = 3
 _NEWS = bytes([MAJOR]) + cast("bytes", msgpack.packb([77, "of a newer version", [1, [2]]]))
@@ -67,6 +67,30 @@ def test_p47_a_rolling_upgrade_and_a_rollback_change_no_view_and_stamp_nothing()
     heard = [sent for sent in world.sent if type(sent.message).__name__ == "Unknown"]
     assert heard
     assert [e for node in world.nodes.values() for e in node.events() if "reject" in e] == []
+
+
+def test_p47_what_a_newer_version_appended_to_values_is_kept_after_a_rollback() -> None:
+    """Stated again without it, nothing has changed: no stamp, no delta, the same root."""
+    world = mixed()
+    fjord = world["fjord"]
+    upgrade(fjord, 1)
+    stated = fjord.projector.elements_of(fjord.services[CART])
+    items = {element: msgpack.unpackb(value) for element, value in stated.items()}
+    more = {element: pack([*value, "more", 2]) for element, value in items.items()}
+    fjord.replica.own.state(CART, more, fjord.wall_ns)
+    fjord.publish()
+    world.run(3)
+    before, head = stamps(fjord), fjord.replica.own.head
+    upgrade(fjord, 0)
+    world.run(5)
+    assert stamps(fjord) == before
+    assert not fjord.replica.own.dirty
+    assert head is not None
+    assert world["mesa"].version("fjord") == head.version
+    assert len(world.digests()) == 1
+    fjord.publish("10.0.0.1", ready=False)
+    world.run(2)
+    assert world["tundra"].sees("fjord") == ["10.0.0.1!"], "a real change is one"
 
 
 def test_p47_kinds_of_a_newer_version_pass_through_older_ones_and_stay_deleted() -> None:
