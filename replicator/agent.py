@@ -25,6 +25,7 @@ from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
 from replicator.config import Config
+from replicator.conflicts import equivocation_problems
 from replicator.decisions import Decisions
 from replicator.effects import (
     Changed,
@@ -488,6 +489,7 @@ class Agent:
             if failing is not None
         ]
         found += self.replica.quarantine.problems(self.clock.wall_ns())
+        found += equivocation_problems(self.replica.remotes)
         me = self.config.cluster
         if self.replica.members.forgotten(me):
             told = self.replica.members.refusal(me)

@@ -77,6 +77,9 @@ class Gauges:
         metrics.set("cert_expiry_seconds", expires - agent.clock.wall_ns() * _NS)
         metrics.absorb("tls", {"tls_reload_errors_total": agent.tls.reload_errors})
         metrics.absorb("replica", {"digest_mismatch_total": agent.replica.mismatches})
+        for origin, remote in sorted(agent.replica.remotes.items()):
+            count = {f'equivocations{{origin="{origin.cluster}"}}': remote.equivocations}
+            metrics.absorb(f"origin/{origin.shard}", count)
         metrics.absorb("source", agent.source.health().counters)
         if agent.target is not None and agent.target is not agent.source:
             metrics.absorb("target", agent.target.health().counters)

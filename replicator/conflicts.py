@@ -12,6 +12,7 @@ verifies has an effect: a higher epoch of our own (rules C10, C12), or the large
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 
 from crdt import Head, Origin, Version
@@ -29,6 +30,23 @@ from replicator.subscriptions import Subscriptions
 def _differs(advert: m.Advert, head: Head) -> bool:
     """Whether an advert of a head's version tells of another state."""
     return (advert.mark, advert.floor) != (head.root[:ROOT_MARK_SIZE], head.floor)
+
+
+def equivocation_problems(remotes: Mapping[Origin, RemoteOrigin]) -> list[dict[str, str]]:
+    """What a person should look at: who signed two states, with both heads as evidence."""
+    found = []
+    for origin, remote in sorted(remotes.items()):
+        if remote.evidence is None:
+            continue
+        held, met = remote.evidence
+        message = (
+            f"{origin.cluster} signed two states at version {held.epoch}:{held.stamp}, "
+            f"met {remote.equivocations} times since this agent started"
+        )
+        cure = f"see that {origin.cluster} has one writer: its key or its state folder was copied"
+        heads = {"held": encode_head(held).hex(), "met": encode_head(met).hex()}
+        found.append({"code": "equivocation", "message": message, "cure": cure, **heads})
+    return found
 
 
 class Conflicts:
@@ -122,6 +140,7 @@ class Conflicts:
         held = remote.head
         if held is None or held.version != head.version or held.same_state(head):
             return []
+        remote.contradicted(held, head)
         evidence = {"held": encode_head(held).hex(), "met": encode_head(head).hex()}
         notice = Notice("equivocation", fields | evidence, serious=True)
         if not head.outdoes(held):

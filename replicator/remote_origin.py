@@ -93,6 +93,10 @@ class RemoteOrigin:
         self.unstored = False
         """The store of remote origins lacks this state: the next commit is stored whole."""
         self.latencies = Latencies()
+        self.equivocations = 0
+        """Times that another state signed for a committed version was met in this life."""
+        self.evidence: tuple[Head, Head] | None = None
+        """The two heads of the last time: the one held, and the one met."""
         self.changes = 0
         """Elements added, changed or removed by commits in this life."""
 
@@ -180,6 +184,11 @@ class RemoteOrigin:
         verifier.verify(head, record)
         return record
 
+    def contradicted(self, held: Head, met: Head) -> None:
+        """Keep the evidence: two signed heads of one version with different states."""
+        self.equivocations += 1
+        self.evidence = (held, met)
+
     def _renew(
         self, head: Head, known: Head, verifier: Verifier, offered: Record | None
     ) -> Outcome:
@@ -189,6 +198,7 @@ class RemoteOrigin:
         record = self._verified_by(head, verifier, offered)
         if not same:
             self.distrust = self.distrust or head.outdoes(known)
+            self.contradicted(known, head)
             return Outcome.EQUIVOCATION
         self.head, self.record = head, record
         return Outcome.RENEWED

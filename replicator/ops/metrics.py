@@ -56,6 +56,7 @@ class _Spec:
 
 _COUNTERS: dict[str, _Spec] = {
     "digest_mismatch": _Spec("Commits refused because count or root differed from the head's."),
+    "equivocations": _Spec("Times another signed state of a version was met.", (_ORIGIN,)),
     "digest_repair": _Spec("Transfers begun to repair a difference."),
     "session_bytes": _Spec("Bytes over peer links.", (_PEER, "direction")),
     "watch_relists": _Spec(

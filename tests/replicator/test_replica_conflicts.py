@@ -10,6 +10,7 @@ import pytest
 from crdt import Origin, Version
 from replicator import messages as m
 from replicator.codec import decode_head
+from replicator.conflicts import equivocation_problems
 from tests.support.puppets import Author, Puppet
 from tests.support.replicas import World
 
@@ -209,6 +210,23 @@ def test_a_larger_root_signed_for_the_same_version_wins_with_both_heads_as_evide
     assert m.Want(TUNDRA, smaller.head.version, snapshot=True) in second.heard()
     second.say(larger.transfer())
     assert world["fjord"].remote("tundra").head == larger.head
+    (problem,) = equivocation_problems(world["fjord"].replica.remotes)
+    assert problem["code"] == "equivocation"
+    version = larger.head.version
+    assert (
+        f"tundra signed two states at version {version.epoch}:{version.stamp}"
+        in (problem["message"])
+    )
+    assert decode_head(bytes.fromhex(problem["held"])) == smaller.head
+    assert decode_head(bytes.fromhex(problem["met"])) == larger.head
+    assert world["fjord"].remote("tundra").equivocations == 1
+
+
+def test_who_signed_one_state_a_version_is_no_problem() -> None:
+    world = World("fjord")
+    author, _ = forks(world)
+    two_relays(author, world)
+    assert equivocation_problems(world["fjord"].replica.remotes) == []
 
 
 def test_a_smaller_root_is_noted_and_nothing_else() -> None:
