@@ -24,6 +24,7 @@ from crdt import Base, Entry, Head, Origin, Version, pack
 from replicator import messages as m
 from replicator.errors import ProtocolError
 from replicator.identity import is_label
+from replicator.packing import pack_entries, unpack_entries
 
 MAJOR = 1
 MINOR = 0
@@ -44,7 +45,7 @@ ROOT_MARK_SIZE = 8
 """Bytes of a root that an advert carries."""
 
 _HELLO, _RECORD, _HEADS, _WANT, _STOP, _TRANSFER, _BEAT, _REJECT, _SKEW = range(1, 10)
-_ADMISSION = 11
+_PACKED, _ADMISSION = 10, 11
 
 
 def _bad(what: str) -> ProtocolError:
@@ -140,6 +141,7 @@ def _hello(f: list[Any]) -> m.Hello:
         uid=_text(uid, "a uid"),
         software=_text(software, "a software version"),
         frame_limit=_integer(frame_limit, "a limit"),
+        packed=f[9:] != [] and f[9] is True,
     )
 
 
@@ -205,6 +207,29 @@ def _transfer(f: list[Any]) -> m.Transfer:
     return m.Transfer(origin, epoch, _boolean(f[3], "a flag"), start, to, entries, head)
 
 
+def _packed(f: list[Any]) -> m.Transfer:
+    """A transfer whose entries are packed, and whose head leaves out what the fields tell."""
+    origin, epoch = _origin(f[0], f[1]), _integer(f[2], "an epoch")
+    to = _integer(f[5], "a stamp")
+    start = to - _integer(f[4], "a span")
+    head = None
+    if f[7] is not None:
+        base, floor, count, root, issued, observed, *rest = _listed(f[7], "a head", 8)
+        times = [to + _difference(time) for time in (issued, observed)]
+        head = _head([*origin, epoch, base, to, floor, count, root, *times, *rest])
+    entries = unpack_entries(_binary(f[6], "packed entries"), to, origin.cluster)
+    stamps = [entry[1] for entry in entries]
+    if start < 0 or (stamps and not start < min(stamps) <= max(stamps) <= to):
+        raise _bad("a stamp outside its chunk")
+    return m.Transfer(origin, epoch, _boolean(f[3], "a flag"), start, to, entries, head)
+
+
+def _difference(value: object) -> int:
+    if type(value) is not int:
+        raise _bad("a difference")
+    return value
+
+
 def _beat(f: list[Any]) -> m.Beat:
     sent, echo_sent, echo_received, digest = f[:4]
     return m.Beat(
@@ -240,6 +265,7 @@ _DECODERS: dict[int, tuple[int, Callable[[list[Any]], m.Message]]] = {
     _BEAT: (4, _beat),
     _REJECT: (2, _reject),
     _SKEW: (4, _skew),
+    _PACKED: (8, _packed),
     _ADMISSION: (3, _admission),
 }
 
@@ -349,7 +375,8 @@ def _advert_fields(advert: m.Advert) -> list[object]:
 def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one case a message
     match message:
         case m.Hello():
-            return [_HELLO, *(getattr(message, name) for name in m.Hello.__slots__)]
+            *fields, packed = (getattr(message, name) for name in m.Hello.__slots__)
+            return [_HELLO, *fields, True] if packed else [_HELLO, *fields]
         case m.Record(origin, key_id, chain):
             return [_RECORD, *origin, key_id, chain]
         case m.Heads(adverts):
@@ -377,6 +404,20 @@ def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one ca
 def encode(message: m.Message) -> bytes:
     """The frame of ``message``; the sender keeps transfers within the frame limit."""
     return bytes((MAJOR,)) + cast("bytes", msgpack.packb(_fields(message)))
+
+
+def encode_packed(transfer: m.Transfer) -> bytes:
+    """The frame of ``transfer`` in few bytes, for peers that take it; it reads back the same."""
+    origin, epoch, to, head = transfer.origin, transfer.epoch, transfer.to, transfer.head
+    stated: list[object] | None = None
+    if head is not None:
+        state = [head.base, head.floor, head.count, head.root]
+        times = [head.issued_at - to, head.observed_at - to]
+        stated = [*state, *times, head.key_id, head.signature]
+    entries = pack_entries(transfer.entries, to, origin.cluster)
+    span = to - transfer.start
+    fields = [_PACKED, *origin, epoch, transfer.snapshot, span, to, entries, stated]
+    return bytes((MAJOR,)) + cast("bytes", msgpack.packb(fields))
 
 
 def encode_head(head: Head) -> bytes:

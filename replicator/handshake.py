@@ -29,6 +29,8 @@ class Self:
     software: str
     frame_limit: int = FRAME_LIMIT
     """Bytes of one frame that we take."""
+    packed: bool = True
+    """Whether we take packed transfers, and say so."""
     leased: bool = False
     """Whether a lease decides which agent of this cluster writes; without one there is only us."""
     minor: int = MINOR
@@ -46,6 +48,7 @@ class Self:
             uid=self.uid,
             software=self.software,
             frame_limit=self.frame_limit,
+            packed=self.packed,
         )
 
 

@@ -28,6 +28,8 @@ class Hello:
     """Identity of the cluster itself (kube-system's uid)."""
     software: str
     frame_limit: int
+    packed: bool = False
+    """Whether the sender takes transfers in their packed form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Bounded chunks, taken in turn: control messages first, then live deltas, then one chunk of one bulk
 transfer per call, so a bootstrap delays nobody's news and ends under any load.  A chunk cut for one
-peer is kept and given to every other peer at the same cursor, so a change is encoded once.
+peer is kept and given to every other peer at the same cursor, so a change is encoded once (and once
+more in the plain form, while there are peers that do not take the packed one).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from crdt import Chunk, Head, Origin
 from replicator import messages as m
-from replicator.codec import LIST_LIMIT, encode
+from replicator.codec import LIST_LIMIT, encode, encode_packed
 from replicator.cursor import Cursor
 from replicator.session import Session
 
@@ -90,7 +91,8 @@ class Outflow:
         self, session: Session, origin: Origin, cursor: Cursor, source: Served
     ) -> list[bytes]:
         """The next chunk of ``origin``, which then waits behind the others."""
-        cut = self._cut(origin, cursor, source)
+        packed = session.peer is not None and session.peer.packed
+        cut = self._cut(origin, cursor, source, packed=packed)
         cursor.sent(cut.to, cut.head)
         del session.ready[origin]
         if cut.head is None:
@@ -101,9 +103,9 @@ class Outflow:
         session.records_sent[origin] = cut.head.key_id
         return [encode(source.record), cut.frame]
 
-    def _cut(self, origin: Origin, cursor: Cursor, source: Served) -> _Cut:
+    def _cut(self, origin: Origin, cursor: Cursor, source: Served, *, packed: bool) -> _Cut:
         head = source.head
-        key = (origin, head.version, head.issued_at, cursor.snapshot, cursor.position)
+        key = (origin, head.version, head.issued_at, cursor.snapshot, cursor.position, packed)
         known = self._cuts.get(key)
         if known is not None:
             return known
@@ -112,17 +114,9 @@ class Outflow:
             entries = chunk.entries[:LIST_LIMIT]
             chunk = Chunk(entries, entries[-1][1], complete=False)
         last = head if chunk.complete else None
-        frame = encode(
-            m.Transfer(
-                origin,
-                head.epoch,
-                cursor.snapshot,
-                cursor.position,
-                chunk.to,
-                tuple(chunk.entries),
-                last,
-            )
-        )
+        bounds = (cursor.snapshot, cursor.position, chunk.to)
+        transfer = m.Transfer(origin, head.epoch, *bounds, tuple(chunk.entries), last)
+        frame = encode_packed(transfer) if packed else encode(transfer)
         cut = self._cuts[key] = _Cut(frame, chunk.to, last)
         self.encoded += 1
         if len(self._cuts) > _CACHED_CHUNKS:

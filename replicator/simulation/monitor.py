@@ -36,7 +36,7 @@ _CREDIT = 16
 """Elements that may be looked at for one commit."""
 _IN_TURN = 16
 """Origins of one process that are looked at after every step, whatever moved."""
-_HEADS, _WANT, _TRANSFER, _ADMISSION = 3, 4, 6, 11
+_HEADS, _WANT, _TRANSFER, _PACKED, _ADMISSION = 3, 4, 6, 10, 11
 """Message types of frames that claim or decide something."""
 
 
@@ -260,7 +260,7 @@ class Monitor:
     def sends(self, process: Process, number: int, frame: bytes) -> None:
         """Properties 14, 28 and 41 of a frame that leaves a process."""
         kind = frame[2]
-        if kind == _TRANSFER:
+        if kind in {_TRANSFER, _PACKED}:
             message = read_once(frame)
             assert isinstance(message, m.Transfer)  # noqa: S101 - its type says so
             self.entries_sent += len(message.entries)

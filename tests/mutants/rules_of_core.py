@@ -128,8 +128,8 @@ SENDING = [
     ),
     Mutant(
         *("unknown kinds are not relayed", "C9", _OUTFLOW),
-        "                tuple(chunk.entries),\n",
-        "                tuple(e for e in chunk.entries if e[0][1] < 0x60),\n",
+        "tuple(chunk.entries), last)",
+        "tuple(e for e in chunk.entries if e[0][1] < 0x60), last)",
         core("replica", "test_where_a_link_is_missing_the_origins_own_bytes_are_relayed"),
     ),
     Mutant(

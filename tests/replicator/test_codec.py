@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
-from itertools import repeat
+from itertools import product, repeat
 from typing import Any
 
 import msgpack
@@ -25,11 +25,12 @@ from replicator.codec import (
     decode_record,
     encode,
     encode_head,
+    encode_packed,
     encode_record,
     unpack_plain,
 )
 from replicator.errors import ProtocolError
-from tests.support.protocol import INT63, heads, messages, records
+from tests.support.protocol import INT63, heads, messages, records, transfers
 
 BUDGET_SECONDS = 0.05
 FJORD = Origin("fjord")
@@ -70,6 +71,57 @@ def refusal(frame: bytes) -> str:
 @given(messages)
 def test_every_message_reads_back(message: m.Message) -> None:
     assert decode(encode(message)) == message
+
+
+@given(transfers())
+def test_a_packed_transfer_reads_back(transfer: m.Transfer) -> None:
+    assert decode(encode_packed(transfer)) == transfer
+
+
+@given(transfers(), st.data())
+def test_a_damaged_packed_transfer_is_a_message_or_refused(
+    transfer: m.Transfer, data: st.DataObject
+) -> None:
+    frame = bytearray(encode_packed(transfer))
+    for _ in range(data.draw(st.integers(1, 4))):
+        frame[data.draw(st.integers(1, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(ProtocolError):
+        decode(bytes(frame))
+
+
+def test_a_packed_transfer_cut_short_or_changed_is_refused_or_harmless() -> None:
+    frame = encode_packed(TRANSFER)
+    for length in range(len(frame)):
+        assert refusal(frame[:length]) in {"bad_frame", "bad_version"}
+    assert refusal(frame + b"\xc0") == "bad_frame"
+    fields: list[Any] = msgpack.unpackb(frame[1:])
+    assert decode(packed([*fields, "new", [1.5, [None]], -7])) == TRANSFER
+    assert refusal(packed(fields[:-1])) == "bad_frame"
+    for at, wrong in product(range(1, len(fields)), [None, -1, 1.5, True, b"x", [], [1], 2**63]):
+        with suppress(ProtocolError):
+            assert isinstance(decode(packed([*fields[:at], wrong, *fields[at + 1 :]])), m.Transfer)
+
+
+@pytest.mark.parametrize(("at", "wrong"), [(5, 10), (5, 0), (5, 6), (6, 2**63), (8, [None] * 7)])
+def test_a_packed_transfer_whose_parts_do_not_fit_is_refused(at: int, wrong: object) -> None:
+    """Its span before the beginning of time, or a stamp outside it."""
+    fields: list[Any] = msgpack.unpackb(encode_packed(TRANSFER)[1:])
+    assert refusal(packed([*fields[:at], wrong, *fields[at + 1 :]])) == "bad_frame"
+
+
+@pytest.mark.parametrize(("at", "wrong"), [(1, 10), (4, -10), (5, 2**63), (4, None), (4, True)])
+def test_a_packed_head_that_cannot_be_is_refused(at: int, wrong: object) -> None:
+    fields: list[Any] = msgpack.unpackb(encode_packed(TRANSFER)[1:])
+    fields[8][at] = wrong
+    assert refusal(packed(fields)) == "bad_frame"
+
+
+def test_only_true_says_that_packed_transfers_are_taken() -> None:
+    hello = SAMPLES[0]
+    assert isinstance(hello, m.Hello)
+    for said in (False, None, 1, "yes", [], b""):
+        assert decode(packed([*fields_of(hello), said])) == hello
+    assert decode(packed([*fields_of(hello), True])) == replace(hello, packed=True)
 
 
 @given(heads)

@@ -10,7 +10,7 @@ from clusters.model import ServiceKey
 from crdt import ZERO, Origin, Version, pack
 from crdt.origin_set import ADD
 from replicator import messages as m
-from replicator.codec import encode
+from replicator.codec import encode, encode_packed
 from replicator.freshness import LAGGING_RELAYED_SECONDS
 from tests.support.puppets import Author, Puppet
 from tests.support.replicas import World, live
@@ -139,6 +139,42 @@ def test_a_change_is_encoded_once_for_all() -> None:
     world["a"].publish("10.20.1.4")
     world.run(0.1)
     assert world["a"].replica.encoded_chunks == before + 1
+
+
+def test_who_does_not_take_packed_transfers_gets_plain_ones() -> None:
+    """An agent of an earlier minor version in the middle: both ways, and through it."""
+    world = published("fjord", "mesa", "tundra")
+    world["mesa"].packed = False
+    world.crash("mesa")
+    world.connect("fjord", "mesa")
+    world.connect("mesa", "tundra")
+    world.run(5.0)
+    world.sent.clear()
+    before = world["mesa"].replica.encoded_chunks
+    for name in ("fjord", "mesa", "tundra"):
+        world[name].publish(f"10.20.1.{len(name)}")
+    world.run(5.0)
+    for sent in world.transfers():
+        packed = encode_packed(sent.message) if isinstance(sent.message, m.Transfer) else b""
+        taken = sent.receiver != "mesa"
+        assert sent.frame == (packed if taken else encode(sent.message))
+    assert {sent.receiver for sent in world.transfers()} == {"fjord", "mesa", "tundra"}
+    assert world["mesa"].replica.encoded_chunks > before
+    assert len(world.digests()) == 1
+
+
+def test_a_chunk_is_encoded_once_in_each_form() -> None:
+    world = published("a", "b", "c", "d", "e")
+    for name in ("d", "e"):
+        world[name].packed = False
+        world.crash(name)
+    world.mesh()
+    world.run(3.0)
+    before = world["a"].replica.encoded_chunks
+    world["a"].publish("10.20.1.4")
+    world.run(0.1)
+    assert world["a"].replica.encoded_chunks == before + 2
+    assert all(world[name].sees("a") == ["10.20.1.4"] for name in ("b", "c", "d", "e"))
 
 
 def test_an_unchanged_service_costs_no_stamp_and_no_frame() -> None:

@@ -35,7 +35,7 @@ from crdt import (
 from crdt.digest import entry_digest, key_hash
 from crdt.origin_set import entry_bytes
 from replicator import messages as m
-from replicator.codec import decode, decode_head, encode, encode_head
+from replicator.codec import decode, decode_head, encode, encode_head, encode_packed
 from replicator.errors import ProtocolError
 from replicator.freshness import exchange
 from replicator.handshake import Self
@@ -122,7 +122,16 @@ def test_the_second_decoder_shares_nothing_with_the_project(name: str) -> None:
             [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
         )
     }
-    known = {"__future__", "collections.abc", "dataclasses", "hashlib", "struct", "sys", "typing"}
+    known = {
+        "__future__",
+        "collections.abc",
+        "dataclasses",
+        "hashlib",
+        "struct",
+        "sys",
+        "typing",
+        "zlib",
+    }
     assert found - known <= {"tests.replicator.vector_reader"}
 
 
@@ -249,6 +258,24 @@ def test_a_frame_in_another_form_reads_as_the_same(case: Json) -> None:
     assert encode(message) != frame
     name, fields = reader.read_frame(frame)
     assert message_of(str(name), fields) == message
+
+
+@pytest.mark.parametrize("case", cases("frames", "packed"))
+def test_a_packed_frame_reads_as_the_transfer_it_stands_for(case: Json) -> None:
+    frame, fields = bytes.fromhex(case["hex"]), value_of(case["fields"])
+    message = message_of("Transfer", fields)
+    assert decode(frame) == message
+    assert reader.read_frame(frame) == ("Transfer", fields)
+    assert isinstance(message, m.Transfer)
+    again = encode_packed(message)
+    assert decode(again) == message
+    assert reader.read_frame(again) == ("Transfer", fields)
+
+
+def test_both_sides_know_the_same_dictionary() -> None:
+    told = FILES["frames.json"]["dictionary_hex"]
+    assert told == reader.DICTIONARY.hex()
+    assert f"\n    {told}\n" in (ROOT / "docs" / "protocol.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("case", cases("frames", "unknown"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
+import zlib
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
@@ -260,6 +261,7 @@ def head(value: Any) -> None:
         return
     fit(rows(value, 12, LIST), [label, integer, integer, base, *[integer] * 3, binary(32)])
     fit(value[8:], [integer, integer, binary(64), binary(1024)])
+    need(value[5] <= value[4])
 
 
 def base(value: Any) -> None:
@@ -285,6 +287,112 @@ def decided(value: Any) -> None:
         raise Refused
 
 
+# ---- section 7a: packed transfers ---------------------------------------------------------------
+
+DICTIONARY = bytes.fromhex(
+    "c0c0c0c09500c0a161a162a1632d31612d31622d3163a67a6f6e652d61a46e6f6465a369702d31302d302d"
+    "b075732d656173742d3175732d776573742d3265752d63656e7472616c2d3165752d776573742d31"
+    "61702d6e6f727468656173742d3173612d656173742d31ab6b7562652d73797374656da764656661756c74"
+    "9294a467727063cd2382a3544350c094a76d6574726963739194a0a3554450c09194a56874747073cd01bb"
+    "9194a468747470cd1f90a3544350c09503c09601"
+)
+
+
+class Body:
+    """The body of packed entries, column by column."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, size: int) -> bytes:
+        need(0 <= size <= len(self.data) - self.at)
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def column(self, size: int) -> list[int]:
+        width = self.take(1)[0]
+        need(width in (0, 1, 2, 4, 8))
+        planes = [self.take(size) for _ in range(width)]
+        rows = (bytes(plane[at] for plane in planes) for at in range(size))
+        return [int.from_bytes(row, "big", signed=True) for row in rows]
+
+
+def inflated(data: bytes, cluster: str) -> bytes:
+    need(data[:1] in (b"\0", b"\1"))
+    if data[0] == 0:
+        return data[1:]
+    machine = zlib.decompressobj(-15, zdict=DICTIONARY + cluster.encode())
+    try:
+        body = machine.decompress(data[1:], FRAME + 1)
+    except zlib.error as error:
+        raise Refused from error
+    if len(body) > FRAME:
+        raise Refused("too_large")
+    need(machine.eof and not machine.unused_data)
+    return body
+
+
+def chosen(codes: list[int]) -> list[int]:
+    """Places from codes: a 0 is the next new one."""
+    new, found = 0, []
+    for code in codes:
+        need(0 <= code <= codes.count(0))
+        found.append(code - 1 if code else new)
+        new += code == 0
+    return found
+
+
+def entries_of(data: bytes, to: int, cluster: str) -> list[list[Any]]:
+    body = Body(inflated(data, cluster))
+    size = int.from_bytes(body.take(2), "big")
+    need(size <= LIST)
+    steps, shape_codes, jumps, form_codes = [body.column(size) for _ in range(4)]
+    new = shape_codes.count(0)
+    sizes = [body.column(new) for _ in range(2)]
+    befores = [body.take(length) for length in sizes[0]]
+    afters = [None if length == -1 else body.take(length) for length in sizes[1]]
+    new = form_codes.count(0)
+    flags, rests, lengths = [body.column(new) for _ in range(3)]
+    need(all(0 <= flag <= 3 for flag in flags))
+    begins = [body.take(length) for length in lengths]
+    stamps = [to - sum(steps[: at + 1]) for at in range(size)][::-1]
+    found: list[list[Any]] = []
+    total = number = 0
+    for at, shape, form in zip(range(size), chosen(shape_codes), chosen(form_codes), strict=True):
+        number += jumps[at]
+        need(0 <= number < 1 << 32)
+        address = ".".join(str(octet) for octet in number.to_bytes(4, "big")).encode()
+        element, after = befores[shape], afters[shape]
+        name = b""
+        if after is not None:
+            at_name = max((i + 1 for i, byte in enumerate(element) if byte >= 0x80), default=0)
+            name = element[at_name:]
+            element += bytes([0xA0 + len(address)]) + address + after
+        value = begins[form]
+        if flags[form] & 2:
+            value += name + body.take(rests[form])
+        total += len(element) + len(value)
+        if total > FRAME:
+            raise Refused("too_large")
+        found.append([element, stamps[at], flags[form] & 1, value])
+    need(body.at == len(body.data))
+    return found
+
+
+def unpacked(fields: list[Any]) -> list[Any]:
+    """The fields of a Transfer from those of a Packed."""
+    cluster, shard, epoch, snapshot, span, to, data, last = fields[:8]
+    if last is not None:
+        told, floor, count, digest, issued, observed = rows(last, 8, LIST)[:6]
+        need(type(issued) is int and type(observed) is int)
+        state = [epoch, told, to, floor, count, digest]
+        last = [cluster, shard, *state, to + issued, to + observed, *last[6:8]]
+        head(last)
+    need(span <= to)
+    entries = entries_of(data, to, cluster)
+    return [cluster, shard, epoch, snapshot, to - span, to, entries, last]
+
+
 def nothing(_: Any) -> None:
     """No check of its own."""
 
@@ -299,6 +407,7 @@ MESSAGES: dict[int, tuple[str, list[Callable[[Any], None]]]] = {
     7: ("Beat", [integer, integer, integer, binary(32)]),
     8: ("Reject", [text, text]),
     9: ("Skew", [label, integer, label, integer]),
+    10: ("Packed", [label, integer, integer, flag, integer, integer, binary(FRAME), nothing]),
     11: ("Admission", [decided, decided, label]),
 }
 
@@ -317,6 +426,11 @@ def read_frame(frame: bytes) -> tuple[str | int, list[Any]]:
         return fields[0], []
     name, checks = known
     fit(fields[1:], checks)
+    told = fields[1 : len(checks) + 1]
+    if name == "Hello" and fields[10:] and fields[10] is True:
+        told.append(True)
+    if name == "Packed":
+        name, told = "Transfer", unpacked(told)
     if name == "Transfer":
-        chunk(fields[1:])
-    return name, fields[1 : len(checks) + 1]
+        chunk(told)
+    return name, told

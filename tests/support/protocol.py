@@ -54,7 +54,9 @@ def transfers(draw: st.DrawFn) -> m.Transfer:
 reaches = st.none() | st.builds(m.Reach, versions, numbers)
 adverts = st.builds(m.Advert, origins, versions, numbers, st.binary(max_size=8), reaches)
 messages = st.one_of(
-    st.builds(m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers),
+    st.builds(
+        m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers, st.booleans()
+    ),
     records,
     st.builds(m.Heads, st.lists(adverts, max_size=5).map(tuple)),
     st.builds(m.Want, origins, versions, st.booleans()),

@@ -144,6 +144,7 @@ class Sent:
     sender: str
     receiver: str
     message: m.Message
+    frame: bytes
 
     @property
     def entries(self) -> int:
@@ -159,6 +160,8 @@ class Node:
         self.name = name
         self.cluster, _, agent = name.partition("/")
         self.leased = bool(agent)
+        self.packed = True
+        """Whether its lives from the next start on take packed transfers."""
         self.claims: list[int] = []
         """What it wanted the lease to be asked for."""
         self.peers = peers
@@ -206,7 +209,8 @@ class Node:
             own.restore_head(kept.head)
         remotes = reconciled(own, self.disk.restored(), leased=self.leased)
         instance, uid = f"{self.name}-{self.lives}", f"uid-{self.cluster}"
-        me = Self("set", self.cluster, instance, uid, "test", leased=self.leased, minor=self.minor)
+        words = {"leased": self.leased, "packed": self.packed, "minor": self.minor}
+        me = Self("set", self.cluster, instance, uid, "test", **words)
         self.projector = Projector(self.cluster)
         self.replica = Replica(me, own, self.verifier, remotes)
         self.replica._outflow = Outflow(self.world.chunk_bytes)
@@ -509,7 +513,7 @@ class World:
         if across.inbox:
             at = max(at, across.inbox[-1][0])
         across.inbox.append((at, frame))
-        self.sent.append(Sent(self.now, end.node.name, across.node.name, decode(frame)))
+        self.sent.append(Sent(self.now, end.node.name, across.node.name, decode(frame), frame))
         heapq.heappush(self._events, (at, next(self._order), lambda: self._arrive(link, across)))
         self.boundary(end.node, "after a frame is sent")
 

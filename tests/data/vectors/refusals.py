@@ -6,6 +6,7 @@ from itertools import count
 
 from crdt import pack
 from replicator.codec import FRAME_LIMIT
+from replicator.packing import body_of
 from tests.data.vectors.keys import FJORD
 from tests.data.vectors.notation import Json, shown
 from tests.data.vectors.wire import AT, HEADS, MESSAGES, fields_of, items_of
@@ -134,9 +135,44 @@ def _transfers() -> list[tuple[str, bytes, str]]:
     return [(name, _changed(*how), _BAD) for name, how in cases.items()]
 
 
+def _packed() -> list[tuple[str, bytes, str]]:
+    head = [None, 0, 1, bytes(32), 5, -7, b"key", b"signature"]
+    body = body_of([(pack([3, "fjord"]), AT, 0, pack([]))], AT)
+
+    def frame(change: dict[int, object]) -> bytes:
+        fields: list[object] = ["fjord", 0, 1, False, 9, AT, b"\0" + body, head]
+        return _frame([10, *(change.get(at, field) for at, field in enumerate(fields))])
+
+    def headed(at: int, value: object) -> bytes:
+        return frame({7: [*head[:at], value, *head[at + 1 :]]})
+
+    def told(old: bytes, new: bytes) -> bytes:
+        return frame({6: b"\0" + body.replace(old, new, 1)})
+
+    rows = {
+        "a span beyond the beginning": frame({5: 8, 6: b"\0\0\0" + bytes(9)}),
+        "a span that leaves no entry out": frame({4: 0}),
+        "a packed stamp beyond the end": told(b"\0\x01\0\0", b"\0\x01\x01\xff\0"),
+        "packed entries as a list": frame({6: []}),
+        "packed entries of no byte": frame({6: b""}),
+        "packed entries of another form": frame({6: b"\x02" + body}),
+        "packed entries that are not deflated": frame({6: b"\x01\xff\xff"}),
+        "packed entries that end early": frame({6: b"\0" + body[:-1]}),
+        "packed entries that go on": frame({6: b"\0" + body + b"\0"}),
+        "2,049 packed entries": frame({6: b"\0\x08\x01" + body[2:]}),
+        "a column of three bytes": told(b"\0\x01\0\0", b"\0\x01\x03\0\0\0\0"),
+        "a packed head of seven": frame({7: head[:7]}),
+        "a packed head with a floor above its stamp": headed(1, AT + 1),
+        "a packed head with a time that is true": headed(4, True),  # noqa: FBT003
+        "a packed head from before the beginning": headed(5, -AT - 1),
+        "a packed transfer without its head field": _frame([10, "fjord", 0, 1, False, 9, AT, b""]),
+    }
+    return [(name, data, _BAD) for name, data in rows.items()]
+
+
 def refused() -> Json:
     """Frames that cost the link."""
-    rows = [*_forms(), *_fields(), *_transfers()]
+    rows = [*_forms(), *_fields(), *_transfers(), *_packed()]
     return {
         "about": "protocol.md section 7: frames that are refused, and the code of the Reject",
         "cases": [{"name": name, "code": code, **shown(frame)} for name, frame, code in rows],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import blake2b
+from typing import cast
 
 from crdt import Base, Head, Origin, Version, pack
 from replicator import messages as m
-from replicator.codec import encode, encode_head
+from replicator.codec import encode, encode_head, encode_packed, unpack_plain
 from replicator.freshness import exchange
+from replicator.packing import DICTIONARY, body_of
 from tests.data.vectors.keys import (
     CLUSTERSET,
     FJORD,
@@ -134,6 +136,7 @@ _ENTRY = (pack([3, "fjord"]), AT, 0, pack(["eu", "uid", "0.1.0", 1, 1]))
 _HELLO = m.Hello(0, "vectors", "fjord", "instance-1", "writer", 1, "uid-1", "0.1.0", 1 << 20)
 MESSAGES: dict[str, m.Message] = {
     "Hello": _HELLO,
+    "Hello of who takes packed transfers": replace(_HELLO, packed=True),
     "Hello of a stand-by": replace(_HELLO, role="standby", epoch=2**63 - 1, software=""),
     "Record": FJORD.record,
     "Heads": m.Heads(
@@ -186,7 +189,58 @@ def fields_of(message: m.Message) -> list[object]:  # noqa: PLR0911 - one return
             rows = [list(entry) for entry in message.entries]
             bounds = [message.epoch, message.snapshot, message.start, message.to]
             return [*message.origin, *bounds, rows, head]
+        case m.Hello():
+            *fields, packed = (getattr(message, name) for name in message.__slots__)
+            return [*fields, True] if packed else fields
     return [getattr(message, name) for name in message.__slots__]
+
+
+def _endpoint(number: int, *, gone: bool = False) -> tuple[bytes, int, int, bytes]:
+    ports = [["http", 8080, "TCP", None]]
+    element = [1, "fjord", "shop", "cart", f"10.{number % 2}.1.{number}", ports]
+    value = None if gone else [3, None, "a", f"n-{number % 3}", f"cart-7f9c-{number:05x}"]
+    return pack(element), AT - 100 + number, int(gone), pack(value)
+
+
+_ODD = (
+    (pack([99, "fjord", b"\xa710.0.0.1"]), AT - 3, 0, pack({"cart": 1})),
+    (pack([1, "fjord", "shop", "cart", "10.0.0.01", None]), AT - 2, 0, pack([])),
+    (pack([1, "fjord", "shop", "cart", "fd00::1", None]), AT - 1, 0, pack(b"cart")),
+    (pack([1, "fjord", "shop", "cart", "255.255.255.255", None]), AT, 0, pack("cartcart")),
+)
+PACKED: dict[str, m.Transfer] = {
+    "the head alone": m.Transfer(_ORIGIN, 1, False, AT, AT, (), _HEAD),  # noqa: FBT003
+    "a snapshot": m.Transfer(_ORIGIN, 1, True, 0, AT, (_ENTRY,), _HEAD),  # noqa: FBT003
+    "neighbours": m.Transfer(
+        *(_ORIGIN, 1, False, AT - 200, AT),
+        tuple(_endpoint(number, gone=number % 4 == 0) for number in range(8, 18)),
+        None,
+    ),
+    "what fits no shape": m.Transfer(_ORIGIN, 1, False, AT - 9, AT, _ODD, _HEAD),  # noqa: FBT003
+}
+_DEFLATED = (
+    "01990aa5666a6f72640001c2ccc8cf18d75b8423f30000c4740163e0620c66840306388b858be13f143230fe"
+    "8742460618e040d203048ccc2c4c8c2c8c428cfcd3189782cd5d529c915fb02439b1a804cd6a464626262646"
+    "066e6e6e46462e2e2e905316262eced335580f6319c25946eb75cdd32c93750d80c012c14c44309310cc1404"
+    "3315c14c83330d0d01c0"
+)
+"""As zlib 1.2.13 made it."""
+
+
+def _plain(transfer: m.Transfer) -> bytes:
+    """The packed frame of a transfer, its body not deflated: what deflate makes may differ."""
+    fields = cast("list[object]", unpack_plain(encode_packed(transfer)[1:]))
+    fields[7] = b"\0" + body_of(transfer.entries, transfer.to)
+    return b"\x01" + pack(fields)
+
+
+def _packed() -> list[Json]:
+    rows = [(name, transfer, _plain(transfer).hex()) for name, transfer in PACKED.items()]
+    rows.append(("neighbours, deflated", PACKED["neighbours"], _DEFLATED))
+    return [
+        {"name": name, "fields": noted(fields_of(transfer)), "hex": text}
+        for name, transfer, text in rows
+    ]
 
 
 def frames() -> Json:
@@ -215,6 +269,8 @@ def frames() -> Json:
             for name, message in MESSAGES.items()
         ],
         "read_only": rows,
+        "packed": _packed(),
+        "dictionary_hex": DICTIONARY.hex(),
         "unknown": [
             {"type": 90, "hex": "01915a"},
             {"type": 99, "hex": "01936392c0ca00000000a0"},
