@@ -1,7 +1,8 @@
 """``python -m bench``: all measurements, printed beside what they are to reach.
 
 Rows: (a) merge and delta of the ``crdt`` package, (b) stamp-to-commit latency of five agents,
-(c) sustained changes per second, (d) bytes per change and of a quiet link, (e) memory per element.
+(c) sustained changes per second, (d) bytes per change and of a quiet link, (e) memory per element,
+(f) bytes and CPU of one frame, plain and packed.
 Everything runs on two cores.  A figure that misses its aim is printed as missed; the exit code
 tells only whether the measuring worked.
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import crdt, latency, machine, memory, report, throughput, wire
+from bench import crdt, latency, machine, memory, packed, report, throughput, wire
 
 _SEED = 1
 _MERGED, _HELD = 20_000, 100_000
@@ -61,6 +62,7 @@ _ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
     "c": _throughput,
     "d": _wire,
     "e": _memory,
+    "f": packed.measure,
 }
 
 

@@ -153,6 +153,28 @@ def _merge(found: Results) -> Iterator[str]:
     yield ""
 
 
+def _frames(found: Results) -> Iterator[str]:
+    rows = [
+        [
+            f"{name}, {number(float(size.removeprefix('of_')))} in a frame",
+            *(
+                number(one[form][key])
+                for key in ("bytes_per_change", "write_us_per_change", "read_us_per_change")
+                for form in ("plain", "packed")
+            ),
+        ]
+        for name, sizes in sorted(found.items())
+        for size, one in sorted(sizes.items(), key=lambda row: len(row[0]))
+    ]
+    heads = [
+        f"{what}, {form}"
+        for what in ("bytes", "us to write", "us to read")
+        for form in ("plain", "packed")
+    ]
+    yield from markdown(("a change", *heads), rows)
+    yield ""
+
+
 def page(results: Results) -> str:
     """The manual's page."""
     rows = results["rows"]
@@ -181,6 +203,8 @@ def page(results: Results) -> str:
             lines += _latency(name, rows["b"][name])
     if "c" in rows or "d" in rows:
         lines += ["## A stream from one agent to another", "", *_streams(rows)]
+    if "f" in rows:
+        lines += ["## One frame, with its signed head", "", *_frames(rows["f"])]
     if "a" in rows:
         lines += ["## The `crdt` package alone", "", *_merge(rows["a"])]
     return "\n".join(lines).rstrip() + "\n"
