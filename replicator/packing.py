@@ -9,8 +9,9 @@ their zeros together.
 All cuts are made in bytes, nothing is interpreted: any entries, of known kinds or not, come back
 exactly as they were, and digests do not know of this.  What fits no shape travels as it stands.
 
-With its share of a signed head a change costs 13 to 19 bytes and 7 us to write and read, and 4 to 7
-bytes and 5 us where neighbours change; plain 76 to 99 bytes and 1 us (``bench/packed.py``).
+With its share of a signed head a change costs 13 to 19 bytes and up to 8 us to write and read,
+4 to 7 bytes and up to 6 us where neighbours change; plain 76 to 99 bytes and 1 us
+(``bench/packed.py``).
 """
 
 from __future__ import annotations
