@@ -18,14 +18,14 @@ from typing import Any, assert_never
 import structlog
 
 from clusters.base import Clock, Cluster
-from clusters.model import Endpoint, ExportedService, ServiceKey
+from clusters.model import ServiceKey
 from clusters.work_queue import WorkQueue
-from crdt import Change, Origin, Stamp
+from crdt import Change, Origin
 from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
 from replicator.composition import make_clusters, restore_own, restore_remotes
+from replicator.condition import Condition
 from replicator.config import Config
-from replicator.conflicts import equivocation_problems
 from replicator.decisions import Decisions
 from replicator.effects import (
     Changed,
@@ -41,28 +41,20 @@ from replicator.effects import (
 )
 from replicator.errors import JournalError
 from replicator.exporter import Exporter
+from replicator.feed import Feed
 from replicator.handshake import Self
 from replicator.identity import PeerIdentity
 from replicator.importer import Importer
-from replicator.items import item_of
 from replicator.journal import Journal, OwnBatch
-from replicator.kinds import ENDPOINT
 from replicator.links import Links
 from replicator.ops.address import parse_address
-from replicator.ops.broadcast import Broadcast
 from replicator.ops.health import HealthServer
 from replicator.ops.metrics import Metrics
 from replicator.ops.server import OperatorServer
+from replicator.others import Others
 from replicator.overlay import chosen
 from replicator.planners import AdmittingPlanner, MulticlusterPlanner, Planner, SlicePlanner
-from replicator.projection import (
-    ClusterInfo,
-    cluster_element,
-    endpoint_of,
-    kind_of,
-    may_be_visible,
-    service_of,
-)
+from replicator.projection import ClusterInfo, cluster_element, service_of
 from replicator.publisher import Publisher
 from replicator.readiness import (
     Start,
@@ -111,17 +103,17 @@ class Agent:
         self.source, self.target = clusters
         self.tls = tls
         self.started_wall_ns = clock.wall_ns()
-        self.start = Start(
-            clock.monotonic(), empty_state, chosen(config.cluster, self.expected(), {})
-        )
-        self.broadcast: Broadcast[dict[str, Any]] = Broadcast()
+        self.others = Others(replica, (peer.cluster for peer in config.peers), clock.monotonic)
+        expected = self.others.expected()
+        self.start = Start(clock.monotonic(), empty_state, chosen(config.cluster, expected, {}))
+        self.feed = Feed(clock)
         self.metrics = Metrics(config.cluster, [peer.cluster for peer in config.peers])
         self.equal_at: dict[int, float] = {}
         """Session number to the monotonic time its digest last equalled ours."""
         self.draining = False
         self._first_head = asyncio.Event()
         self.recorder = Recorder(journal, replica.remotes, clock)
-        self.links = Links(replica, self.recorder, clock, rng, self.perform, self.expected())
+        self.links = Links(replica, self.recorder, clock, rng, self.perform, expected)
         self.publisher = Publisher(replica, journal, clock, self.perform, self._publish_changes)
         self.exports: WorkQueue[ServiceKey] = WorkQueue(clock)
         self.imports: WorkQueue[ServiceKey] = WorkQueue(clock)
@@ -132,8 +124,8 @@ class Agent:
             else Importer(
                 self.target,
                 self.imports,
-                self.view,
-                self._deletable,
+                self.others.view,
+                self.others.deletable,
                 clock,
                 Visibility(
                     Rule(**asdict(config.stale)),
@@ -149,6 +141,7 @@ class Agent:
         self.decisions = Decisions(self)
         self.views = Views(self)
         self.gauges = Gauges(self)
+        self.condition = Condition(self)
         tls.on_change(self.use)
 
     @classmethod
@@ -216,7 +209,7 @@ class Agent:
         planner: Planner = SlicePlanner()
         if self.config.target.mode == "mcs":
             planner = MulticlusterPlanner(
-                self.config.cluster, self.source.local, self._exports_of, self.clock.wall_ns
+                self.config.cluster, self.source.local, self.others.exports, self.clock.wall_ns
             )
         namespaces = self.config.target.namespaces
         return AdmittingPlanner(planner, namespaces.include, namespaces.exclude)
@@ -226,14 +219,6 @@ class Agent:
         self.exports.add(key)
         if self.config.target.mode == "mcs":
             self.imports.add(key)
-
-    def _exports_of(self, key: ServiceKey) -> Mapping[str, ExportedService]:
-        """What the other clusters export under this name."""
-        found = (
-            (origin.cluster, remote.index.export(key))
-            for origin, remote in sorted(self.replica.remotes.items())
-        )
-        return {cluster: export for cluster, export in found if export is not None}
 
     def _works(self, dialer: Dialer) -> list[Any]:
         works = [self._tick(), self._publish(), self.recorder.run(), self.exporter.run()]
@@ -289,7 +274,7 @@ class Agent:
             self._gates(now)
             self._review()
             self._compare_digests(now)
-            self.links.review(self.expected())
+            self.links.review(self.others.expected())
             await self.clock.sleep(_TICK_SECONDS)
             self.metrics.set(
                 "event_loop_lag_seconds", max(0.0, self.clock.monotonic() - now - _TICK_SECONDS)
@@ -327,9 +312,7 @@ class Agent:
         )
 
     def _importable(self) -> set[ServiceKey]:
-        keys: set[ServiceKey] = set()
-        for remote in self.replica.remotes.values():
-            keys |= remote.index.all_services()
+        keys = self.others.services()
         return keys if self.target is None else keys | self.target.owned_services()
 
     def _compare_digests(self, now: float) -> None:
@@ -373,37 +356,13 @@ class Agent:
         if effect.seconds is not None:
             self.metrics.observe_convergence(effect.origin.cluster, effect.seconds)
         self.metrics.inc("changes", len(effect.changes), origin=effect.origin.cluster)
-        self._broadcast(effect.origin, effect.changes, effect.seconds)
+        self.feed.tell(effect.origin, effect.changes, effect.seconds)
 
     def _publish_changes(self, changes: tuple[Change, ...]) -> None:
-        self._broadcast(self.replica.own.origin, changes, 0.0)
+        self.feed.tell(self.replica.own.origin, changes, 0.0)
         if self.replica.steering.rules.settings:
             # Whether our own endpoints are ready decides what drains leave of the others'.
             self._write_anew({key for key in map(service_of, (c[0] for c in changes)) if key})
-
-    def _broadcast(
-        self, origin: Origin, changes: tuple[Change, ...], seconds: float | None
-    ) -> None:
-        if not self.broadcast.wanted:
-            return
-        committed_at = str(self.clock.wall_ns())
-        for element, before, after, stamp in changes:
-            key = service_of(element)
-            value = before if after is None else after
-            if key is None or value is None or kind_of(element) != ENDPOINT:
-                continue
-            endpoint = endpoint_of(element, value)
-            if not may_be_visible(endpoint):
-                continue
-            self.broadcast.publish(
-                {
-                    "op": "remove" if after is None else "add",
-                    "item": item_of(key, endpoint, Stamp(stamp, origin.cluster)),
-                    "origin": origin.cluster,
-                    "committed_at": committed_at,
-                    "convergence_ms": None if seconds is None else round(seconds * 1e3, 3),
-                }
-            )
 
     # ---- members -------------------------------------------------------------------------------
 
@@ -412,40 +371,6 @@ class Agent:
         if not self.replica.members.forgotten(peer.cluster):
             return None
         return refused(self.replica.members.refusal(peer.cluster))
-
-    # ---- what others ask -----------------------------------------------------------------------
-
-    def view(self, key: ServiceKey) -> Mapping[str, list[Endpoint]]:
-        """Visible endpoints of a service by source cluster, ours left out."""
-        view: dict[str, list[Endpoint]] = {}
-        for origin, remote in sorted(self.replica.remotes.items()):
-            endpoints = [endpoint for _, endpoint in remote.index.visible(key)]
-            if endpoints:
-                view.setdefault(origin.cluster, []).extend(endpoints)
-        return view
-
-    def _deletable(self, cluster: str) -> bool:
-        """A complete state of ``cluster`` was confirmed in this life, and the view is current."""
-        replica, remote = self.replica, self.replica.remotes.get(Origin(cluster))
-        if cluster in replica.members.wiped or replica.members.forgotten(cluster):
-            return replica.announcements.relaying
-        if remote is None or remote.fresh_at is None:
-            return False
-        return replica.announcements.relaying and remote.known
-
-    def expected(self) -> frozenset[str]:
-        """Configured peers that are not forgotten."""
-        peers = (peer.cluster for peer in self.config.peers)
-        return frozenset(peer for peer in peers if not self.replica.members.forgotten(peer))
-
-    def staleness(self, origin: Origin) -> float | None:
-        """Seconds since the origin was last known to be current; None if never in this life."""
-        remote = self.replica.remotes.get(origin)
-        if remote is None:
-            return None
-        if remote.fresh_at is None:
-            return self.clock.monotonic() - self.start.at if remote.known else None
-        return max(0.0, self.clock.monotonic() - remote.fresh_at)
 
     def own_snapshot(self) -> OriginSnapshot | None:
         """Our own published state, None before the first head."""
@@ -456,45 +381,7 @@ class Agent:
 
     def ready(self) -> tuple[bool, list[str]]:
         """Whether traffic and rollouts may rely on this agent, and why not."""
-        reasons = []
-        if self.draining:
-            reasons.append("draining")
-        if not self.source.health().synced:
-            reasons.append("source_not_listed")
-        if self.target is not None and not self.target.health().synced:
-            reasons.append("target_not_listed")
-        if self.replica.own.head is None:
-            reasons.append("nothing_published")
-        remotes = self.replica.remotes.values()
-        if self.expected() and not any(remote.known for remote in remotes):
-            reasons.append("awaiting_first_full_state")
-        elif not self.replica.announcements.relaying:
-            reasons.append("catching_up")
-        if self.publisher.failing is not None:
-            reasons.append("journal_failing")
-        return not reasons, reasons
-
-    def healthy(self) -> tuple[bool, list[str]]:
-        """Whether the process works, and why not."""
-        failed = getattr(self.source, "failed_tasks", None)
-        names = [] if failed is None else [f"watch_task_failed: {name}" for name in failed()]
-        names += [] if self.importer is None else self.importer.stuck()
-        return not names, names
-
-    def problems(self) -> list[dict[str, str]]:
-        """What a person should look at, with its cure."""
-        found = [
-            {"code": "journal_failing", "message": failing, "cure": ""}
-            for failing in (self.publisher.failing, self.recorder.failing)
-            if failing is not None
-        ]
-        found += self.replica.quarantine.problems(self.clock.wall_ns())
-        found += equivocation_problems(self.replica.remotes)
-        me = self.config.cluster
-        if self.replica.members.forgotten(me):
-            told = self.replica.members.refusal(me)
-            found.append({"code": told.code, "message": told.message, "cure": told.cure})
-        return found if self.importer is None else found + self.importer.problems()
+        return self.condition.ready()
 
 
 def _ignore(_: ServiceKey) -> None:

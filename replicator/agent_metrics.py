@@ -56,7 +56,7 @@ class Gauges:
             metrics.set("peer_rtt_seconds", session.rtt_ns * _NS, peer=session.cluster)
             metrics.set("clock_skew_seconds", session.offset_ns * _NS, cluster=session.cluster)
             self._bytes(session.number, session.cluster)
-        for peer in connected | agent.expected():
+        for peer in connected | agent.others.expected():
             metrics.set("peer_connected", float(peer in connected), peer=peer)
 
     def _bytes(self, number: int, cluster: str) -> None:

@@ -71,7 +71,7 @@ class Views:
         remote = replica.remotes.get(origin)
         wall_ns = self._agent.clock.wall_ns()
         info = None if index is None else index.cluster()
-        age = 0.0 if is_self else self._agent.staleness(origin)
+        age = 0.0 if is_self else self._agent.others.staleness(origin)
         source = None if remote is None else replica.sessions.get(remote.source or 0)
         direct = source is not None and source.cluster == origin.cluster
         stale_after = self._agent.config.stale.after
@@ -116,7 +116,7 @@ class Views:
 
     def _configured(self) -> list[str]:
         """Configured peers, without those that are forgotten."""
-        expected = self._agent.expected()
+        expected = self._agent.others.expected()
         return [peer for peer in self._agent.links.peers if peer in expected]
 
     def _session_of(self, cluster: str) -> Session | None:
@@ -298,7 +298,7 @@ class Views:
             "withdrawals_held": self._withdrawals(),
             "source": self._health(agent.config.source.kind, agent.source),
             "target": self._health(agent.config.target.mode, agent.target),
-            "problems": agent.problems(),
+            "problems": agent.condition.problems(),
         }
 
     def _withdrawals(self) -> list[Json]:
@@ -334,7 +334,7 @@ class Views:
 
     def subscribe(self) -> AsyncIterator[Json]:
         """See :class:`AgentViews`."""
-        return self._agent.broadcast.subscribe()
+        return self._agent.feed.subscribe()
 
     def ready(self) -> tuple[bool, list[str]]:
         """See :class:`AgentViews`."""
@@ -342,7 +342,7 @@ class Views:
 
     def healthy(self) -> tuple[bool, list[str]]:
         """See :class:`AgentViews`."""
-        return self._agent.healthy()
+        return self._agent.condition.healthy()
 
     def metrics(self) -> bytes:
         """See :class:`AgentViews`."""

@@ -71,7 +71,7 @@ class Decisions:
         if not traffic.drained and traffic.weight:
             return False
         here = self._agent.replica.own.index.has_ready(key)
-        shown = steered(key, self._agent.view(key), traffic_of, here=here)
+        shown = steered(key, self._agent.others.view(key), traffic_of, here=here)
         return any(endpoint.ready for endpoint in shown.get(cluster, ()))
 
     async def _stored(self) -> None:

@@ -339,7 +339,7 @@ async def test_a_disk_that_refuses_delays_the_change_and_loses_nothing(world: Wo
     world.write("fjord", "10.20.1.4")
     await world.until(lambda: agent.publisher.failing)
     assert agent.ready() == (False, ["journal_failing"])
-    assert agent.problems()[0]["code"] == "journal_failing"
+    assert agent.condition.problems()[0]["code"] == "journal_failing"
     assert world.written("mesa") == {}
     await world.everybody_sees("fjord", "10.20.1.4")
     assert agent.ready() == (True, [])
@@ -417,7 +417,7 @@ async def test_c49_a_silent_cluster_is_not_ready_until_it_is_heard_and_then_exac
     await world.running.pop("mesa").end()
     await world.start("mesa")
     await world.until(lambda: world["mesa"].ready()[0])
-    await world.until(lambda: (world["mesa"].staleness(Origin("fjord")) or 0.0) > 7.0)
+    await world.until(lambda: (world["mesa"].others.staleness(Origin("fjord")) or 0.0) > 7.0)
     assert silent()
     assert world.stats("mesa") == written
 
@@ -489,7 +489,7 @@ async def test_watchers_see_own_and_remote_changes_as_they_are_committed(world: 
             seen.append(change)  # noqa: PERF401 - as they come
 
     tasks = [asyncio.create_task(watch(cluster)) for cluster in ("fjord", "mesa")]
-    await world.until(lambda: world["fjord"].broadcast.wanted and world["mesa"].broadcast.wanted)
+    await world.until(lambda: world["fjord"].feed.wanted and world["mesa"].feed.wanted)
     world.write("fjord", "10.20.1.4")
     await world.until(lambda: len(seen) == 2)
     (world.folder / "fjord" / "source" / "cart-aa1.yaml").unlink()
@@ -535,7 +535,7 @@ async def test_c50_a_cluster_leaves_for_good_and_comes_back(world: World) -> Non
         await decide("fjord", "forget")
     fjord, tundra = world["fjord"], world["tundra"]
     fjord.replica.members.alive_seconds = 0.1
-    await world.until(lambda: (fjord.staleness(Origin("mesa")) or 0.0) > 0.1)
+    await world.until(lambda: (fjord.others.staleness(Origin("mesa")) or 0.0) > 0.1)
     counts = {"elements": 3, "services": 1}
     told = {"cluster": "mesa", "decision": "forget"}
     assert await decide("fjord", "forget") == told | counts
@@ -588,7 +588,7 @@ async def test_a_forgotten_cluster_that_learns_it_says_so(world: World) -> None:
     for agent in (mesa, world["fjord"]):
         now, wall_ns = agent.clock.monotonic(), agent.clock.wall_ns()
         agent.perform(agent.replica.learn({"mesa": cell}, now, wall_ns))
-    assert [problem["code"] for problem in mesa.problems()] == ["cluster_forgotten"]
+    assert [problem["code"] for problem in mesa.condition.problems()] == ["cluster_forgotten"]
     await world.until(lambda: "mesa" not in world.written("tundra"))
     await world.until(lambda: "mesa" not in world.written("fjord"))
     await world.until(lambda: not mesa.links.connected("fjord"))

@@ -1,0 +1,61 @@
+"""What an agent says of its own condition: ready, healthy, and what a person should look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replicator.conflicts import equivocation_problems
+
+if TYPE_CHECKING:
+    from replicator.agent import Agent
+
+
+class Condition:
+    """Readings of one agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Read from ``agent``."""
+        self._agent = agent
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Whether traffic and rollouts may rely on this agent, and why not."""
+        agent = self._agent
+        reasons = []
+        if agent.draining:
+            reasons.append("draining")
+        if not agent.source.health().synced:
+            reasons.append("source_not_listed")
+        if agent.target is not None and not agent.target.health().synced:
+            reasons.append("target_not_listed")
+        if agent.replica.own.head is None:
+            reasons.append("nothing_published")
+        if agent.others.expected() and not any(r.known for r in agent.others.remotes()):
+            reasons.append("awaiting_first_full_state")
+        elif not agent.replica.announcements.relaying:
+            reasons.append("catching_up")
+        if agent.publisher.failing is not None:
+            reasons.append("journal_failing")
+        return not reasons, reasons
+
+    def healthy(self) -> tuple[bool, list[str]]:
+        """Whether the process works, and why not."""
+        failed = getattr(self._agent.source, "failed_tasks", None)
+        names = [] if failed is None else [f"watch_task_failed: {name}" for name in failed()]
+        names += [] if self._agent.importer is None else self._agent.importer.stuck()
+        return not names, names
+
+    def problems(self) -> list[dict[str, str]]:
+        """What a person should look at, with its cure."""
+        agent = self._agent
+        found = [
+            {"code": "journal_failing", "message": failing, "cure": ""}
+            for failing in (agent.publisher.failing, agent.recorder.failing)
+            if failing is not None
+        ]
+        found += agent.replica.quarantine.problems(agent.clock.wall_ns())
+        found += equivocation_problems(agent.replica.remotes)
+        me = agent.config.cluster
+        if agent.replica.members.forgotten(me):
+            told = agent.replica.members.refusal(me)
+            found.append({"code": told.code, "message": told.message, "cure": told.cure})
+        return found if agent.importer is None else found + agent.importer.problems()
