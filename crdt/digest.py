@@ -44,6 +44,10 @@ class SetDigest(Protocol):
         """:data:`ROOT_SIZE` bytes that are equal exactly for equal sets."""
         ...
 
+    def nodes(self, depth: int) -> bytes:
+        """The trie cut at ``depth``, written out as :mod:`crdt.buckets` describes."""
+        ...
+
 
 def key_hash(element: bytes) -> bytes:
     """The :data:`KEY_SIZE` bytes that place an element in the trie."""
@@ -53,6 +57,11 @@ def key_hash(element: bytes) -> bytes:
 def entry_digest(entry: bytes) -> bytes:
     """The :data:`DIGEST_SIZE` bytes that stand for canonical entry bytes."""
     return blake2b(entry, digest_size=DIGEST_SIZE).digest()
+
+
+def branch_digest(children: bytes | bytearray) -> bytes:
+    """The digest of a branch from those of its sixteen children, joined."""
+    return blake2b(b"\x01" + children, digest_size=ROOT_SIZE).digest()
 
 
 class _Branch:
@@ -104,7 +113,17 @@ def _digest(node: _Node) -> bytes:
     for at in node.dirty:
         node.digests[at * ROOT_SIZE : (at + 1) * ROOT_SIZE] = _digest(node.children[at])
     node.dirty.clear()
-    return blake2b(b"\x01" + node.digests, digest_size=ROOT_SIZE).digest()
+    return branch_digest(node.digests)
+
+
+def _cut(node: _Node, level: int, depth: int, digest: bytes, written: list[bytes]) -> None:
+    """Write out a node whose digest is up to date, or what lies under it down to ``depth``."""
+    if isinstance(node, bytes) or level == depth:
+        written.append(bytes((level,)) + digest)
+        return
+    for at, child in enumerate(node.children):
+        held = bytes(node.digests[at * ROOT_SIZE : (at + 1) * ROOT_SIZE])
+        _cut(child, level + 1, depth, held, written)
 
 
 def _place(records: bytes, key: bytes) -> int:
@@ -195,3 +214,9 @@ class MerkleDigest:
         if self._known is None:
             self._known = _digest(self._root)
         return self._known
+
+    def nodes(self, depth: int) -> bytes:
+        """See :meth:`SetDigest.nodes`."""
+        written: list[bytes] = []
+        _cut(self._root, 0, depth, self.root(), written)
+        return b"".join(written)

@@ -188,6 +188,10 @@ class OriginSet:
         """The digest of all entries (a head's ``root``)."""
         return self._digest.root()
 
+    def nodes(self, depth: int) -> bytes:
+        """The digest cut at ``depth``: what its buckets are (see :mod:`crdt.buckets`)."""
+        return self._digest.nodes(depth)
+
     def get(self, element: bytes) -> tuple[int, bytes] | None:
         """(stamp, value) of a live element, or None."""
         stored = self._entries.get(element)
