@@ -111,8 +111,8 @@ DIGESTS = [
     ),
     Mutant(
         *("a branch is hashed like a leaf", "the digest cannot be forged", _DIGEST),
-        'return blake2b(b"\\x01" + node.digests',
-        'return blake2b(b"\\x00" + node.digests',
+        'return blake2b(b"\\x01" + children',
+        'return blake2b(b"\\x00" + children',
         core("vectors", "test_a_set_has_its_root"),
     ),
     Mutant(
