@@ -269,13 +269,15 @@ async def test_p22_an_older_store_brings_nothing_back_that_consumers_saw_go(worl
     written: list[Any] = []
     mesa.target.apply = _noting(mesa.target.apply, written)  # type: ignore[union-attr, method-assign]
     await world.until(lambda: mesa.target is not None and mesa.target.health().synced)
-    assert len(mesa.view(ServiceKey("shop", "cart"))["fjord"]) == 2, "the store is the older one"
+    assert len(mesa.others.view(ServiceKey("shop", "cart"))["fjord"]) == 2, (
+        "the store is the older one"
+    )
     mesa.imports.add(ServiceKey("shop", "cart"))
     await world.until(lambda: mesa.imports.idle)
     for other in ("fjord", "tundra"):
         world.network.heal("mesa", other)
     await world.until(lambda: mesa.ready()[0])
-    await world.until(lambda: len(mesa.view(ServiceKey("shop", "cart"))["fjord"]) == 1)
+    await world.until(lambda: len(mesa.others.view(ServiceKey("shop", "cart"))["fjord"]) == 1)
     await world.until(lambda: mesa.imports.idle)
     assert written == []
     assert world.stats("mesa") == before
@@ -439,11 +441,11 @@ async def test_m10_a_cluster_that_comes_back_empty_loses_nothing_before_it_is_re
         world.network.cut("fjord", other)
         world.network.sever("fjord", other)
     (world.folder / "fjord" / "source" / "cart-aa1.yaml").unlink()
-    await world.until(lambda: (mesa.staleness(Origin("fjord")) or 0.0) > 3.2)
+    await world.until(lambda: (mesa.others.staleness(Origin("fjord")) or 0.0) > 3.2)
     for other in ("mesa", "tundra"):
         world.network.heal("fjord", other)
     await world.until(lambda: mesa.views.status()["withdrawals_held"])
-    assert mesa.view(ServiceKey("shop", "cart")) == {}, "it is committed"
+    assert mesa.others.view(ServiceKey("shop", "cart")) == {}, "it is committed"
     row = {"service": "shop/cart", "cluster": "fjord", "removed": 2, "written": 2}
     status = await world.ask("mesa", "status")
     assert status["withdrawals_held"] == [row]
