@@ -195,7 +195,12 @@ class Members:
         self._began = now
         self._restate(self.table, wall_ns)
         self._fence()
-        return [Drop(origin) for origin in sorted(self._at_start)]
+        return self.dropped()
+
+    def dropped(self) -> list[Effect]:
+        """Once per life, before anything can be taken: end what the journal should not hold."""
+        origins, self._at_start = sorted(self._at_start), []
+        return [Drop(origin) for origin in origins]
 
     def resume(self, wall_ns: int) -> None:
         """We lead now: state what counts in what our origin has become."""

@@ -104,7 +104,7 @@ class Replica:
         session = self.sessions[number] = Session(number, cluster, dialled=dialled, now=now)
         session.hello = self.me.hello(self.siblings.role, self.siblings.epoch)
         session.say(session.hello)
-        return number, [Wake(number)]
+        return number, [*self.members.dropped(), Wake(number)]
 
     def close_session(self, number: int, now: float) -> list[Effect]:
         """The link of session ``number`` is gone: take its origins from others."""

@@ -26,6 +26,7 @@ from crdt import (
     Version,
     pack,
 )
+from crdt.buckets import read_nodes
 from crdt.origin_set import ADD, NIL, REMOVE, entry_bytes
 from tests.crdt.origin import (
     PLENTY,
@@ -129,6 +130,12 @@ def test_a_set_answers_for_its_elements(owner: OwnerHistory) -> None:
     assert {key: (stamp, value) for key, stamp, value in elements.live()} == {
         key: (stamp, value) for key, (stamp, op, value) in state.items() if op == ADD
     }
+
+
+@given(owners())
+def test_the_nodes_of_a_set_hash_up_to_its_root(owner: OwnerHistory) -> None:
+    elements = owner.elements
+    assert read_nodes(elements.nodes(2), 2)[0] == elements.root()
 
 
 @given(owners(), st.data())

@@ -523,6 +523,33 @@ def test_what_a_restart_finds_is_as_it_was_left() -> None:
     assert fjord.replica.own.elements.version > stamp
 
 
+def test_what_a_killed_agent_kept_of_the_admitted_goes_before_anything_new_of_them_comes() -> None:
+    world = started("fjord", "mesa", "tundra")
+    for node in world.nodes.values():
+        node.save()
+    kept = world["fjord"].disk.remotes[Origin("mesa")]
+    gone(world, "mesa")
+    decide(world["fjord"], FORGET, "mesa")
+    settle(world)
+    decide(world["fjord"], ADMIT, "mesa")
+    settle(world)
+    world.connect("mesa", "tundra")
+    settle(world)
+    fjord = world["fjord"]
+    assert fjord.sees("mesa") == ["10.1.0.1"]
+    # Killed before the old state was deleted: the disk still holds it.
+    fjord.disk.remotes[Origin("mesa")] = kept
+    world.crash("fjord")
+    world.connect("fjord", "mesa")
+    # All of it comes before the first look at what is due.
+    world.run(0.2)
+    assert fjord.sees("mesa") == ["10.1.0.1"]
+    settle(world)
+    fjord.save()
+    assert fjord.sees("mesa") == ["10.1.0.1"]
+    assert [found.version.epoch for found in fjord.disk.restored()] == [2, 1]
+
+
 def test_an_admission_met_after_a_restart_opens_the_epoch_as_well() -> None:
     world = started("fjord", "mesa")
     gone(world, "mesa")
