@@ -634,6 +634,9 @@ async def test_a_drain_decided_at_one_agent_is_written_everywhere_and_ended_at_a
         told = b"ready: true" if ready else b"ready: false"
         return bool(texts) and all(told in t and b"serving: true" in t for t in texts)
 
+    def settings() -> list[str]:
+        return [row["setting"] for row in world["fjord"].views.policies()]
+
     world.write("fjord", "10.20.1.4")
     world.write("tundra", "10.40.1.4")
     await world.start_all()
@@ -643,9 +646,10 @@ async def test_a_drain_decided_at_one_agent_is_written_everywhere_and_ended_at_a
     told = await world["mesa"].views.steer(subject, "drained")
     assert told["changed"]
     await world.until(lambda: drained("mesa", ready=False))
+    await world.until(lambda: drained("tundra", ready=False))
     again = await world["tundra"].views.steer(subject, "drained")
     assert (again["changed"], again["services"], again["kept"]) == (False, 1, 0)
-    await world.until(lambda: drained("tundra", ready=False))
+    await world.until(lambda: settings() == ["drained"])
     assert (await world["fjord"].views.steer(subject, "drained"))["services"] == 1
     world.write("tundra")
     await world.until(lambda: drained("tundra", ready=True))
@@ -653,6 +657,7 @@ async def test_a_drain_decided_at_one_agent_is_written_everywhere_and_ended_at_a
     last = await world["tundra"].views.steer(subject, "drained")
     assert (last["changed"], last["services"], last["kept"]) == (False, 1, 1)
     await world["tundra"].views.steer(subject, "undrained")
+    await world.until(lambda: settings() == ["undrained"])
     await world.until(lambda: drained("mesa", ready=True))
     (row,) = world["fjord"].views.policies()
     assert (row["cluster"], row["setting"], row["by"]) == ("fjord", "undrained", "tundra")
