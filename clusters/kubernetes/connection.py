@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import ssl
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +33,7 @@ from clusters.kubernetes.kubeconfig import (
     read_kubeconfig,
     read_service_account,
 )
+from clusters.kubernetes.material import load_authority, load_pair
 from clusters.kubernetes.proxy import proxy_for
 from clusters.kubernetes.route import Route
 
@@ -172,7 +171,7 @@ def _digest(access: Access) -> bytes:
     """Digest of the files an access came from; a file that is missing for a moment counts too."""
     digest = hashlib.sha256()
     for path in (*access.files, access.authority, access.certificate, access.key):
-        if path is not None:
+        if isinstance(path, Path):
             try:
                 content = path.read_bytes()
             except OSError:
@@ -193,26 +192,22 @@ def _context(access: Access, credential: PluginCredential | None = None) -> ssl.
         elif access.authority is None:
             context.load_default_certs()
         else:
-            context.load_verify_locations(cafile=access.authority)
+            load_authority(context, access.authority)
         if access.certificate is not None:
-            context.load_cert_chain(access.certificate, access.key)
+            load_pair(context, access.certificate, access.key)
     except (OSError, ValueError) as error:
         cure = "check the certificates that the kubeconfig names"
         raise KubeconfigError(
             f"certificates: {type(error).__name__}: {error}", cure=cure
         ) from error
     if credential is not None and credential.certificate and credential.key:
-        _load_pair(context, credential.certificate, credential.key)
+        _load_credential(context, credential.certificate, credential.key)
     return context
 
 
-def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load a pair given as text; it lies in a file of ours alone for a moment, as ``ssl`` wants."""
-    descriptor, name = tempfile.mkstemp(prefix="replicator-")
+def _load_credential(context: ssl.SSLContext, certificate: str, key: str) -> None:
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{certificate}\n{key}\n")
-        context.load_cert_chain(name)
+        load_pair(context, certificate.encode(), key.encode())
     except (OSError, ValueError) as error:
         cure = "run the plugin named in the kubeconfig by hand as the agent's user"
         raise CredentialsError(
@@ -220,5 +215,3 @@ def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
             cure=cure,
             code="api_credential_plugin_failed",
         ) from error
-    finally:
-        Path(name).unlink()

@@ -23,6 +23,7 @@ from clusters.base import Clock
 from clusters.errors import ClusterUnavailableError
 from clusters.kubernetes.deadline import Deadline
 from clusters.kubernetes.kubeconfig import Access, ExecPlugin
+from clusters.kubernetes.material import content
 from clusters.kubernetes.route import hide_tokens
 
 _PLUGIN_SECONDS = 60.0
@@ -134,7 +135,7 @@ def _credential(status: Mapping[str, Any]) -> PluginCredential:
 def _cluster_info(access: Access) -> dict[str, Any]:
     info: dict[str, Any] = {"server": access.server}
     if access.authority is not None:
-        data = access.authority.read_bytes()
+        data = content(access.authority)
         info["certificate-authority-data"] = base64.b64encode(data).decode("ascii")
     if not access.verify:
         info["insecure-skip-tls-verify"] = True

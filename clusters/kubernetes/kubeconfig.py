@@ -1,14 +1,16 @@
 """What a kubeconfig or a pod's service account says, as plain values.
 
-kubernetes-asyncio reads and merges the files, resolves the context and turns inline certificates
-into files; credentials that change while we run (token files, plugins) are taken out before and
-read by :mod:`clusters.kubernetes.credentials` again and again.
+kubernetes-asyncio reads and merges the files and resolves the context.  Taken out before it looks:
+inline certificates and keys, which it would write to files that outlive a killed agent, and
+credentials that change while we run (token files, plugins), which
+:mod:`clusters.kubernetes.credentials` reads again and again.
 
 Everything wrong with the files is a :class:`KubeconfigError` with its cure.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,7 @@ import aiohttp
 import yaml
 
 from clusters.errors import ClusterError
+from clusters.kubernetes.material import Material
 from clusters.kubernetes.route import hide_tokens
 
 _CURE = "check the kubeconfig with `kubectl --kubeconfig FILE config view`"
@@ -51,11 +54,11 @@ class Access:
     """Where the API server is and how to authenticate."""
 
     server: str
-    authority: Path | None = None
+    authority: Material | None = None
     verify: bool = True
     server_name: str | None = None
-    certificate: Path | None = None
-    key: Path | None = None
+    certificate: Material | None = None
+    key: Material | None = field(default=None, repr=False)
     proxy_url: str | None = None
     authorization: str | None = field(default=None, repr=False)
     """A fixed Authorization header."""
@@ -97,6 +100,7 @@ async def read_kubeconfig(path: str, context: str | None) -> Access:
         loader = library.KubeConfigLoader(merger.config, context, config_base_path=None)
         user, folder = _user(merger.config.value, loader.current_context)
         token_file, plugin = _take_out_moving_parts(user, folder)
+        inline = _take_out_inline(_cluster(merger.config.value, loader.current_context), user)
         await loader.load_and_set(found)
     except (ConfigException, *_FOREIGN) as error:
         raise KubeconfigError(f"kubeconfig {path}: {_told(error)}", cure=_CURE) from error
@@ -104,7 +108,7 @@ async def read_kubeconfig(path: str, context: str | None) -> Access:
         raise KubeconfigError(f"kubeconfig {path}: the cluster names no server", cure=_CURE)
     return Access(
         found.host,
-        **_tls(found),
+        **(_tls(found) | inline),
         proxy_url=found.proxy,
         authorization=_stripped(found.api_key.get("BearerToken")),
         token_file=token_file,
@@ -140,6 +144,12 @@ def _give_every_context_a_user(config: dict[str, Any]) -> None:
     config["users"].append({"name": _NOBODY, "user": {}})
 
 
+def _cluster(config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+    """The cluster section of a context, which may be changed; the library knows that it exists."""
+    name = context["context"]["cluster"]
+    return next(one["cluster"].value for one in config["clusters"] if one["name"] == name)
+
+
 def _user(config: dict[str, Any], context: dict[str, Any]) -> tuple[dict[str, Any], Path]:
     """The user section of a context, which may be changed, and the folder its paths start from."""
     for entry in config["users"]:
@@ -162,6 +172,21 @@ def _take_out_moving_parts(
         None if token_file is None else folder / token_file,
         None if plugin is None else _plugin(plugin, folder),
     )
+
+
+def _take_out_inline(cluster: dict[str, Any], user: dict[str, Any]) -> dict[str, bytes]:
+    """Remove what is written inline, with the files it is meant to replace, and return it."""
+    found = {}
+    for section, key, ours in (
+        (cluster, "certificate-authority", "authority"),
+        (user, "client-certificate", "certificate"),
+        (user, "client-key", "key"),
+    ):
+        data = section.pop(f"{key}-data", None)
+        if data:
+            section.pop(key, None)
+            found[ours] = base64.b64decode(data)
+    return found
 
 
 def _plugin(section: Mapping[str, Any], folder: Path) -> ExecPlugin:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import json
 import os
 import ssl
@@ -254,6 +256,74 @@ async def test_a_plugins_broken_certificate_is_told_without_it(
     with pytest.raises(CredentialsError, match="credential plugin: certificate") as raised:
         await connection.route()
     assert "s3cr3t" not in str(raised.value)
+
+
+def shown_to(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes | None:
+    """The certificate that a client shows in a handshake in memory."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(back, there, server_hostname="127.0.0.1"),
+        server.wrap_bio(there, back, server_side=True),
+    ]
+    open_ends = list(ends)
+    while open_ends:
+        for end in list(open_ends):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+                open_ends.remove(end)
+    return ends[1].getpeercert(binary_form=True)
+
+
+@pytest.mark.parametrize("in_files", [(), ("certificate",), ("key",)])
+async def test_an_inline_pair_is_shown_and_lies_in_no_file(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, in_files: tuple[str, ...]
+) -> None:
+    """The library wrote keys to files that a killed agent left behind."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    authority = Authority()
+    user: dict[str, Any] = {}
+    pair = dict(zip(("certificate", "key"), authority.issue("client"), strict=True))
+    for name, content in pair.items():
+        user[f"client-{name}-data"] = base64.b64encode(content).decode()
+    for name in in_files:
+        (tmp_path / name).write_bytes(pair[name])
+        user[f"client-{name}"] = name
+        del user[f"client-{name}-data"]
+    commented = "# Größe\n".encode() + authority.pem
+    data = base64.b64encode(commented).decode()
+    config = kubeconfig(user, **{"certificate-authority-data": data})
+    connection = connect(write(tmp_path / "c", config), clock)
+    route = await connection.route()
+    clock.advance(61)
+
+    assert (await connection.route()) is route
+    assert list(temporary.iterdir()) == []
+    assert route.tls is not None
+    (tmp_path / "server.pem").write_bytes(b"".join(authority.issue("server")))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "server.pem")
+    server.load_verify_locations(cadata=authority.pem.decode())
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    shown = shown_to(server, route.tls)
+    assert shown == ssl.PEM_cert_to_DER_cert(pair["certificate"].decode())
+    assert list(temporary.iterdir()) == []
+
+
+async def test_an_inline_pair_that_does_not_fit_is_told_without_it(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    certificate, _ = Authority().issue("client")
+    _, key = Authority().issue("client")
+    user = {
+        "client-certificate-data": base64.b64encode(certificate).decode(),
+        "client-key-data": base64.b64encode(key).decode(),
+    }
+    with pytest.raises(KubeconfigError, match="certificates") as raised:
+        await connect(write(tmp_path / "c", kubeconfig(user)), clock).check()
+    assert "KEY-----" not in str(raised.value)
 
 
 async def test_certificates_that_change_make_a_new_context(

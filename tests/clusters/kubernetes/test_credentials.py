@@ -71,11 +71,14 @@ async def test_a_plugin_may_give_a_certificate() -> None:
     assert credential.expires_ns is None
 
 
-async def test_a_plugin_is_told_about_the_cluster_and_its_own_environment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inline", [False, True])
+async def test_a_plugin_is_told_about_the_cluster_and_its_own_environment(
+    tmp_path: Path, *, inline: bool
+) -> None:
     (tmp_path / "ca").write_bytes(b"CA")
     access = Access(
         "https://api.test",
-        authority=tmp_path / "ca",
+        authority=b"CA" if inline else tmp_path / "ca",
         verify=False,
         server_name="name",
         proxy_url="http://p:1",

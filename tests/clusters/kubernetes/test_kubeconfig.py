@@ -53,13 +53,43 @@ async def test_paths_start_from_the_kubeconfigs_folder(tmp_path: Path) -> None:
     assert access.plugin.command == (str(tmp_path / "plugin"),)
 
 
-async def test_inline_certificates_become_files(tmp_path: Path) -> None:
-    data = base64.b64encode(b"inline").decode()
-    config = kubeconfig({}, **{"certificate-authority-data": data})
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+async def test_inline_certificates_and_keys_become_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    user = {"client-certificate-data": encoded(b"pair"), "client-key-data": encoded(b"s3cr3t")}
+    config = kubeconfig(user, **{"certificate-authority-data": encoded(b"authority")})
     access = await read_kubeconfig(write(tmp_path / "config", config), None)
 
-    assert access.authority is not None
-    assert access.authority.read_bytes() == b"inline"
+    assert (access.authority, access.certificate, access.key) == (b"authority", b"pair", b"s3cr3t")
+    assert "s3cr3t" not in repr(access)
+    assert list(temporary.iterdir()) == []
+
+
+async def test_inline_data_goes_before_a_file_and_nothing_inline_before_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tls.crt").touch()
+    user = {
+        "client-certificate": "tls.crt",
+        "client-certificate-data": "",
+        "client-key": "no-such-file",
+        "client-key-data": encoded(b"key"),
+    }
+    path = write(tmp_path / "config", kubeconfig(user, **{"certificate-authority-data": None}))
+    access = await read_kubeconfig(path, None)
+
+    assert (access.authority, access.certificate, access.key) == (
+        None,
+        tmp_path / "tls.crt",
+        b"key",
+    )
 
 
 async def test_everything_about_the_cluster_is_read(tmp_path: Path) -> None:
@@ -154,6 +184,8 @@ async def test_anything_wrong_is_one_error_with_a_cure(tmp_path: Path, content: 
         {"exec": {"apiVersion": "x"}},
         {"exec": {"command": "x", "apiVersion": "y", "env": [{"value": SECRET}]}},
         {"client-certificate": "missing"},
+        {"client-key-data": f"{SECRET}!"},
+        {"client-key-data": 7},
         {"auth-provider": {"name": "oidc", "config": {"id-token": SECRET}}},
         {"auth-provider": {"name": "oidc", "config": {"client-secret": SECRET}}},
         {"auth-provider": {"name": "oidc"}},
