@@ -47,6 +47,7 @@ from replicator.identity import PeerIdentity
 from replicator.importer import Importer
 from replicator.journal import Journal, OwnBatch
 from replicator.links import Links
+from replicator.networks import AllowLists
 from replicator.ops.address import parse_address
 from replicator.ops.health import HealthServer
 from replicator.ops.metrics import Metrics
@@ -106,7 +107,7 @@ class Agent:
         self.others = Others(replica, (peer.cluster for peer in config.peers), clock.monotonic)
         expected = self.others.expected()
         self.start = Start(clock.monotonic(), empty_state, chosen(config.cluster, expected, {}))
-        self.feed = Feed(clock)
+        self.feed = Feed(clock, replica.allowed)
         self.metrics = Metrics(config.cluster, [peer.cluster for peer in config.peers])
         self.equal_at: dict[int, float] = {}
         """Session number to the monotonic time its digest last equalled ours."""
@@ -170,7 +171,8 @@ class Agent:
             own = restore_own(Origin(config.cluster), tls.credentials.signer(), state)
             own.entry_limit = config.limits.entry
             trust = tls.credentials.trust_store()
-            replica = Replica(me, own, trust, restore_remotes(stored))
+            allowed = AllowLists(config.cluster, config.networks)
+            replica = Replica(me, own, trust, restore_remotes(stored, allowed), allowed)
             known = {peer.cluster for peer in config.peers}
             for cluster in sorted(known | {origin.cluster for origin in replica.remotes}):
                 bound = await journal.recall(f"uid/{cluster}")

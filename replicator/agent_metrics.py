@@ -41,6 +41,7 @@ class Gauges:
             cluster = row["cluster"]
             metrics.expect_origin(cluster)
             metrics.set("tombstones", row["tombstones"], origin=cluster)
+            metrics.set("addresses_hidden", row["addresses_hidden"], origin=cluster)
             metrics.set("origin_staleness_seconds", row["staleness_seconds"] or 0, origin=cluster)
             metrics.set("head_age_seconds", row["head_age_seconds"] or 0, origin=cluster)
             metrics.set_elements(cluster, "endpoint", row["elements"])

@@ -91,6 +91,7 @@ class Views:
             "elements": elements.live_count,
             "tombstones": elements.tombstone_count,
             "services": 0 if index is None else len(index.services()),
+            "addresses_hidden": 0 if index is None else index.hidden,
             "head": None if head is None else self._head(head),
             "head_age_seconds": head_age,
             "policy": None if is_self else self._agent.config.stale.policy.value,

@@ -22,6 +22,7 @@ from replicator.codec import decode_head, decode_record
 from replicator.config import Config
 from replicator.errors import JournalError, ProtocolError
 from replicator.journal import OwnState, RemoteState
+from replicator.networks import AllowLists
 from replicator.own_origin import OwnOrigin
 from replicator.remote_origin import RemoteOrigin
 from replicator.signing import Signer
@@ -103,11 +104,12 @@ def restore_own(origin: Origin, signer: Signer, state: OwnState | None) -> OwnOr
     return own
 
 
-def restore_remotes(states: list[RemoteState]) -> list[RemoteOrigin]:
+def restore_remotes(states: list[RemoteState], allowed: AllowLists) -> list[RemoteOrigin]:
     """The remote origins the journal kept; what does not add up is pulled again."""
     restored = []
     for state in states:
-        remote = RemoteOrigin(Origin(state.cluster, state.shard))
+        networks = allowed.of(state.cluster)
+        remote = RemoteOrigin(Origin(state.cluster, state.shard), networks)
         try:
             head, record = decode_head(state.head), decode_record(state.record)
             elements = OriginSet.restored(head.version, head.floor, state.entries)
@@ -116,6 +118,6 @@ def restore_remotes(states: list[RemoteState]) -> list[RemoteOrigin]:
             good = False
         if not good:
             _log.warning("stored_origin_unusable", origin=state.cluster)
-            remote = RemoteOrigin(remote.origin)
+            remote = RemoteOrigin(remote.origin, networks)
         restored.append(remote)
     return restored

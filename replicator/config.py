@@ -147,6 +147,8 @@ class Config:
     health: HostPort | None
     state: Path
     peers: tuple[Peer, ...]
+    networks: Mapping[str, tuple[str, ...]]
+    """Of which the addresses of each cluster may be, ``*`` for those not named."""
     tls: Tls
     source: Source
     target: Target
@@ -271,6 +273,7 @@ class _Reading:
             health=self._get("health"),
             state=self._get("state"),
             peers=self._get("peers"),
+            networks=self._get("networks"),
             tls=Tls(*(self._get(f"tls.{key}") for key in ("certificate", "key", "trust_bundle"))),
             source=self._source(),
             target=self._target(),
@@ -335,6 +338,9 @@ def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
             what = f"{peer.cluster} is this cluster itself"
             cure = "name only the other clusters"
             yield "peers", Fault(what, cure, "peer_is_self_or_duplicate")
+    if config.cluster in config.networks:
+        what = f"{config.cluster} is this cluster itself"
+        yield "networks", Fault(what, "name other clusters: only their addresses are looked at")
     source, target = config.source, config.target
     if source.kind == "directory" and source.path is None:
         yield "source.path", Fault("is missing for kind directory", "name a folder of manifests")

@@ -14,12 +14,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from replicator.errors import InputError
 from replicator.identity import MAX_LABEL, is_label
+from replicator.networks import EVERY_OTHER
 from replicator.ops.address import TcpAddress, UnixAddress, is_loopback, parse_address
 from replicator.units import parse_duration, parse_size
 from replicator.yaml_tree import Tree
@@ -27,6 +29,7 @@ from replicator.yaml_tree import Tree
 ENVIRONMENT_PREFIX = "REPLICATOR_"
 _SOCKET_PATH_LIMIT = 107
 _LABEL_CURE = f"use a-z, 0-9 and inner hyphens, at most {MAX_LABEL} characters, in quotes if digits"
+_NETWORK = re.compile(r"[0-9a-fA-F:.]{2,45}/[0-9]{1,3}", re.ASCII)
 _PATTERN = re.compile(r"[a-z0-9*?\[\]!-]{1,253}", re.ASCII)
 
 
@@ -256,6 +259,43 @@ def patterns(tree: Tree, _place: Place) -> tuple[str, ...]:
     return texts
 
 
+_NETWORKS_CURE = "write networks as ADDRESS/BITS, for example [10.1.0.0/16]"
+
+
+def _network(tree: Tree) -> str:
+    text = _text(tree, _NETWORKS_CURE)
+    if _NETWORK.fullmatch(text) is None:
+        raise Fault(f"{text[:80]!r} is not a network", _NETWORKS_CURE)
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError as error:
+        raise Fault(f"{text[:80]!r} is not a network", _NETWORKS_CURE) from error
+    if str(network) != str(ip_interface(text)):
+        raise Fault(f"{text} has bits beyond its mask", f"write {network}")
+    return str(network)
+
+
+def networks(tree: Tree, place: Place) -> Mapping[str, tuple[str, ...]]:
+    """Networks by cluster, ``*`` for every other one."""
+    cure = 'write {CLUSTER: [ADDRESS/BITS, ...]}, with "*" for clusters that are not named'
+    if not isinstance(tree.value, dict):
+        raise Fault(f"{_kind(tree)} where a mapping belongs", cure)
+    found = {}
+    for cluster, these in tree.value.items():
+        if cluster != EVERY_OTHER:
+            label(Tree(cluster, these.line), place)
+        if not isinstance(these.value, list):
+            raise Fault(f"{cluster}: {_kind(these)} where a list belongs", _NETWORKS_CURE)
+        if not these.value:
+            what = f"{cluster}: an empty list would hide every address"
+            raise Fault(what, "name its networks, or leave the cluster out")
+        try:
+            found[cluster] = tuple(_network(item) for item in these.value)
+        except Fault as fault:
+            raise Fault(f"{cluster}: {fault.what}", fault.cure) from fault
+    return found
+
+
 def _url(tree: Tree) -> str:
     cure = "write https://HOST:PORT"
     text = _text(tree, cure)
@@ -327,6 +367,7 @@ KEYS: Mapping[str, Key] = {
     "health": Key(listening, TcpAddress("0.0.0.0", 7481), nullable=True),  # noqa: S104
     "state": Key(path, "/var/lib/replicator"),
     "peers": Key(peers, (), text=False),
+    "networks": Key(networks, {}, text=False),
     "tls.certificate": Key(path, "tls.crt"),
     "tls.key": Key(path, "tls.key"),
     "tls.trust_bundle": Key(path, "ca.crt"),

@@ -9,6 +9,7 @@ from clusters.base import Clock
 from crdt import Change, Origin, Stamp
 from replicator.items import item_of
 from replicator.kinds import ENDPOINT
+from replicator.networks import ANYWHERE, AllowLists
 from replicator.ops.broadcast import Broadcast
 from replicator.projection import endpoint_of, kind_of, may_be_visible, service_of
 
@@ -16,9 +17,10 @@ from replicator.projection import endpoint_of, kind_of, may_be_visible, service_
 class Feed:
     """Tells whoever follows of each change to a visible endpoint."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Nobody follows yet."""
+    def __init__(self, clock: Clock, allowed: AllowLists = ANYWHERE) -> None:
+        """Nobody follows yet; addresses that are not ``allowed`` are not told of."""
         self._clock = clock
+        self._allowed = allowed
         self._broadcast: Broadcast[dict[str, Any]] = Broadcast()
 
     @property
@@ -34,6 +36,7 @@ class Feed:
         """``origin`` changed; ``seconds`` is from the observation there to now."""
         if not self.wanted:
             return
+        networks = self._allowed.of(origin.cluster)
         committed_at = str(self._clock.wall_ns())
         for element, before, after, stamp in changes:
             key = service_of(element)
@@ -41,7 +44,7 @@ class Feed:
             if key is None or value is None or kind_of(element) != ENDPOINT:
                 continue
             endpoint = endpoint_of(element, value)
-            if not may_be_visible(endpoint):
+            if not may_be_visible(endpoint.address, networks):
                 continue
             self._broadcast.publish(
                 {

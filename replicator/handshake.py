@@ -104,6 +104,15 @@ def is_writer(session: Session) -> bool:
     return session.peer is not None and session.peer.role == WRITER
 
 
+def offset_of(cluster: str, sessions: Iterable[Session]) -> int:
+    """Nanoseconds that the clock of a cluster's writer is ahead of ours; 0 without a link to it."""
+    offset = 0
+    for session in sessions:
+        if session.cluster == cluster and is_writer(session):
+            offset = session.offset_ns
+    return offset
+
+
 def twins_of(session: Session, sessions: Iterable[Session]) -> list[Session]:
     """The other open sessions with the same (cluster, instance), as they were opened."""
     mine = session.peer

@@ -171,7 +171,7 @@ class Wanted:
     def take(self, item: Item) -> None:
         """Take in one statement, unless its address must not be visible."""
         cluster = item.stamp.cluster
-        if not may_be_visible(item.endpoint):
+        if not may_be_visible(item.endpoint.address):
             self.warnings.append(
                 f"{item.key} of {cluster}: {item.endpoint.address!a} must not be visible"
             )

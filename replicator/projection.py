@@ -2,7 +2,8 @@
 
 The one place that knows how a cluster's model is laid out in element keys and values.  Reading is
 tolerant (appended fields are ignored) since the bytes passed :mod:`replicator.kinds`; what must
-not be visible (addresses of kubernetes.md E8) is decided here, when read, never when committed.
+not be visible (addresses of kubernetes.md E8, or outside the networks allowed) is decided here, by
+who reads, never when committed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
-from clusters.addresses import canonical
+from clusters.addresses import IPV4, IPV6, canonical
 from clusters.errors import AddressError
 from clusters.model import Endpoint, ExportedService, LocalService, Port, PortSet, ServiceKey
 from crdt import pack
 from replicator.kinds import CLUSTER, ENDPOINT, EXPORT, unpack
+from replicator.networks import Networks
 
 _READY, _SERVING, _TERMINATING = 1, 2, 4
 _OF_A_SERVICE = frozenset((ENDPOINT, EXPORT))
@@ -166,9 +168,17 @@ def cluster_info(value: bytes) -> ClusterInfo:
     return ClusterInfo(*unpack(value)[:5])
 
 
-def may_be_visible(endpoint: Endpoint) -> bool:
-    """Whether consumers may see this address, whoever stated it (kubernetes.md E8)."""
+def address_of(element: bytes) -> str:
+    """The address of an endpoint's element, as it was stated."""
+    address: str = unpack(element)[4]
+    return address
+
+
+def may_be_visible(address: str, networks: Networks | None = None) -> bool:
+    """Whether consumers may see this address: by what it is, and by the networks allowed."""
+    family = IPV6 if ":" in address else IPV4
     try:
-        return canonical(endpoint.address, endpoint.family) == endpoint.address
+        good = canonical(address, family) == address
     except AddressError:
         return False
+    return good and (networks is None or networks.hold(address))

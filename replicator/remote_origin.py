@@ -28,6 +28,7 @@ from crdt import (
 from replicator.errors import ProtocolError
 from replicator.freshness import Latencies
 from replicator.messages import Record, Transfer
+from replicator.networks import Networks
 from replicator.service_index import ServiceIndex
 from replicator.signing import Verifier
 from replicator.sources import Supply
@@ -72,11 +73,12 @@ class Taken(NamedTuple):
 class RemoteOrigin:
     """What is known of one remote origin."""
 
-    def __init__(self, origin: Origin) -> None:
-        """Nothing known yet."""
+    def __init__(self, origin: Origin, networks: Networks | None = None) -> None:
+        """Nothing known yet; addresses outside ``networks`` (None: no bounds) are not shown."""
         self.origin = origin
+        self._networks = networks
         self.elements = OriginSet()
-        self.index = ServiceIndex(self.elements)
+        self.index = ServiceIndex(self.elements, networks)
         self.head: Head | None = None
         self.record: Record | None = None
         self.staging: Staging | None = None
@@ -113,7 +115,7 @@ class RemoteOrigin:
         if len(elements) != head.count or elements.root() != head.root:
             return False
         self.elements, self.head, self.record = elements, head, record
-        self.index = ServiceIndex(elements)
+        self.index = ServiceIndex(elements, self._networks)
         return True
 
     def take(

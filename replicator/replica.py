@@ -21,10 +21,11 @@ from replicator.conflicts import Conflicts
 from replicator.cursor import Cursor
 from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
 from replicator.errors import ProtocolError
-from replicator.handshake import Self, check_hello, is_writer
+from replicator.handshake import Self, check_hello, is_writer, offset_of
 from replicator.kinds import check_entry
 from replicator.members import Members
 from replicator.membership import Cell
+from replicator.networks import ANYWHERE, AllowLists
 from replicator.outflow import Outflow
 from replicator.own_origin import OwnOrigin
 from replicator.quarantine import Quarantine
@@ -51,10 +52,15 @@ class Replica:
     """Makes messages of frames; a simulation reads a frame that goes to many only once."""
 
     def __init__(
-        self, me: Self, own: OwnOrigin, verifier: Verifier, remotes: list[RemoteOrigin]
+        self,
+        me: Self,
+        own: OwnOrigin,
+        verifier: Verifier,
+        remotes: list[RemoteOrigin],
+        allowed: AllowLists = ANYWHERE,
     ) -> None:
         """Continue from what the journal held; ``remotes`` are already restored."""
-        self.me = me
+        self.me, self.allowed = me, allowed
         self.own = own
         self.verifier = verifier
         self.remotes = {remote.origin: remote for remote in remotes}
@@ -265,7 +271,9 @@ class Replica:
             if len(self.remotes) >= ORIGIN_LIMIT:
                 self.ignored += 1
                 return []
-            remote = self.remotes[advert.origin] = RemoteOrigin(advert.origin)
+            remote = self.remotes[advert.origin] = RemoteOrigin(
+                advert.origin, self.allowed.of(advert.origin.cluster)
+            )
         remote.supply.highest = max(remote.supply.highest, advert.version)
         assigned = self._subscriptions.assign(remote, now)
         return [*assigned, *self._conflicts.advertised(session, advert)]
@@ -375,7 +383,8 @@ class Replica:
         remote.unstored = False
         seconds = None
         if not taken.replaced:
-            seconds = self._convergence(remote, head.observed_at, wall_ns)
+            offset = offset_of(remote.origin.cluster, self.sessions.values())
+            seconds = max(0, wall_ns + offset - head.observed_at) * 1e-9
             remote.latencies.add(seconds)
         remote.changes += len(taken.changes)
         changed = Changed(remote.origin, frozenset(services), tuple(taken.changes), seconds)
@@ -397,14 +406,6 @@ class Replica:
         """Membership cells changed, or ``news`` was decided here: act on what counts now."""
         self.announcements.forget_digest()
         return self.members.learn(news, now, wall_ns, self._reject, self._advertised)
-
-    def _convergence(self, remote: RemoteOrigin, observed_at: int, wall_ns: int) -> float:
-        """Seconds from observation to now on the origin's clock; never negative."""
-        offset = 0
-        for session in self.sessions.values():
-            if session.cluster == remote.origin.cluster and is_writer(session):
-                offset = session.offset_ns
-        return max(0, wall_ns + offset - observed_at) * 1e-9
 
     # ---- own changes ---------------------------------------------------------------------------
 

@@ -13,14 +13,20 @@ from clusters.model import Endpoint, ExportedService, ServiceKey
 from crdt import Change, OriginSet
 from replicator import membership, policies, projection
 from replicator.kinds import CLUSTER, ENDPOINT, EXPORT
+from replicator.networks import Networks
 
 
 class ServiceIndex:
     """Index over the live elements of one :class:`~crdt.OriginSet`."""
 
-    def __init__(self, elements: OriginSet) -> None:
-        """Index everything ``elements`` holds now."""
+    def __init__(self, elements: OriginSet, networks: Networks | None = None) -> None:
+        """Index everything ``elements`` holds now.
+
+        Addresses outside ``networks`` (None: no bounds) are not visible.
+        """
         self._set = elements
+        self._networks = networks
+        self._hidden: set[bytes] = set()
         self._endpoints: dict[ServiceKey, set[bytes]] = {}
         self._exports: dict[ServiceKey, bytes] = {}
         self._cluster: bytes | None = None
@@ -86,6 +92,8 @@ class ServiceIndex:
             self._exports[key] = element
         elif kind == ENDPOINT and key is not None:
             self._endpoints.setdefault(key, set()).add(element)
+            if not projection.may_be_visible(projection.address_of(element), self._networks):
+                self._hidden.add(element)
 
     def _discard(self, element: bytes, key: ServiceKey | None) -> None:
         if key is None:
@@ -94,10 +102,16 @@ class ServiceIndex:
         elif self._exports.get(key) == element:
             del self._exports[key]
         else:
+            self._hidden.discard(element)
             elements = self._endpoints[key]
             elements.discard(element)
             if not elements:
                 del self._endpoints[key]
+
+    @property
+    def hidden(self) -> int:
+        """Endpoints whose address nobody may see here."""
+        return len(self._hidden)
 
     def services(self) -> list[ServiceKey]:
         """Exported services in order."""
@@ -128,12 +142,10 @@ class ServiceIndex:
         if key not in self._exports:
             return []
         rows = []
-        for element in sorted(self._endpoints.get(key, ())):
+        for element in sorted(self._endpoints.get(key, set()) - self._hidden):
             found = self._set.get(element)
             assert found is not None  # noqa: S101 - the same commits move both
-            endpoint = projection.endpoint_of(element, found[1])
-            if projection.may_be_visible(endpoint):
-                rows.append((found[0], endpoint))
+            rows.append((found[0], projection.endpoint_of(element, found[1])))
         return rows
 
     def cluster(self) -> projection.ClusterInfo | None:

@@ -163,6 +163,7 @@ CLUSTERS: tuple[Column, ...] = (
     field("BEHIND", "staleness_seconds", seconds),
     field("POLICY", "policy", wide=True),
     field("ELEMENTS", "elements", right=True),
+    field("HIDDEN", "addresses_hidden", wide=True, right=True),
     field("TOMBSTONES", "tombstones", wide=True, right=True),
     field("SERVICES", "services", right=True),
     field("P50", "convergence_ms.p50", milliseconds),

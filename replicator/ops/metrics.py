@@ -124,6 +124,10 @@ _GAUGES: dict[str, _Spec] = {
         "Age of the newest sign of life of an origin beyond its beat.", (_ORIGIN,)
     ),
     "elements": _Spec("Live elements committed here.", (_ORIGIN, "kind")),
+    "addresses_hidden": _Spec(
+        "Endpoints committed and never shown: addresses that must not travel, or not allowed.",
+        (_ORIGIN,),
+    ),
     "tombstones": _Spec("Removes kept for replicas that lag.", (_ORIGIN,)),
     "head_age_seconds": _Spec("Time since an origin's head was last issued anew.", (_ORIGIN,)),
     "peer_connected": _Spec("1 while a link to the peer is up.", (_PEER,)),

@@ -381,6 +381,35 @@ def test_mode_mcs_is_for_a_kubernetes_source() -> None:
     assert read(SHORTEST + "target: {mode: mcs}").target.mode == "mcs"
 
 
+@pytest.mark.parametrize(
+    ("networks", "what", "cure"),
+    [
+        ("[10.0.0.0/8]", "a list where a mapping belongs", "CLUSTER"),
+        ("{b: 10.0.0.0/8}", "b: a text where a list belongs", "[10.1.0.0/16]"),
+        ("{b: []}", "b: an empty list would hide every address", "leave the cluster out"),
+        ("{b: [10.0.0.1/8]}", "b: 10.0.0.1/8 has bits beyond its mask", "write 10.0.0.0/8"),
+        ("{b: [10.0.0.0/33]}", "b: '10.0.0.0/33' is not a network", "[10.1.0.0/16]"),
+        ("{b: [10.0.0.0/255.0.0.0]}", "b: '10.0.0.0/255.0.0.0' is not a network", "10.1.0.0/16"),
+        ("{b: ['10.0.0.0/8 ']}", "b: '10.0.0.0/8 ' is not a network", "10.1.0.0/16"),
+        ("{b: ['fe80::%eth0/64']}", "b: 'fe80::%eth0/64' is not a network", "10.1.0.0/16"),
+        ("{b: [10.0.0.1]}", "b: '10.0.0.1' is not a network", "10.1.0.0/16"),
+        ("{b: [7]}", "b: a number (7) where a text belongs", "10.1.0.0/16"),
+        ("{B: [10.0.0.0/8]}", "'B' is not a DNS label", "a-z"),
+        ("{us-east-1: [10.0.0.0/8]}", "us-east-1 is this cluster itself", "other clusters"),
+    ],
+)
+def test_p40_networks_that_make_no_sense_are_named_with_the_cure(
+    networks: str, what: str, cure: str
+) -> None:
+    error = refused(SHORTEST + f"networks: {networks}")
+    assert error.message == f"{FILE}:3: networks: {what}"
+    assert cure in error.cure
+
+
+def test_p40_without_networks_nothing_is_bounded() -> None:
+    assert read(SHORTEST).networks == {}
+
+
 # ---- the environment ------------------------------------------------------------------------
 
 EXAMPLES: dict[str, tuple[str, Any]] = {
@@ -392,6 +421,10 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "health": ("null", None),
     "state": ("s", "/etc/mesh/s"),
     "peers": ("[{cluster: c, url: https://c}]", [{"cluster": "c", "url": "https://c"}]),
+    "networks": (
+        "{c: [10.1.0.0/16, '2001:DB8::/32'], '*': [10.0.0.0/8]}",
+        {"c": ["10.1.0.0/16", "2001:db8::/32"], "*": ["10.0.0.0/8"]},
+    ),
     "tls.certificate": ("a.crt", "/etc/mesh/a.crt"),
     "tls.key": ("a.key", "/etc/mesh/a.key"),
     "tls.trust_bundle": ("/b.crt", "/b.crt"),

@@ -150,4 +150,4 @@ def test_known_endpoints_and_new_ones_are_stated_together() -> None:
 def test_only_canonical_addresses_that_can_be_reached_are_visible(
     address: str, *, visible: bool
 ) -> None:
-    assert may_be_visible(Endpoint(address, None)) is visible
+    assert may_be_visible(address) is visible

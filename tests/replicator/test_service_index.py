@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from clusters.model import Endpoint, ExportedService, ServiceKey
 from crdt import Change, Entry, OriginSet, Version, pack
 from crdt.origin_set import ADD, NIL, REMOVE
+from replicator.networks import Networks
 from replicator.projection import (
     ClusterInfo,
     cluster_element,
@@ -34,9 +35,9 @@ def export(key: ServiceKey = CART) -> tuple[bytes, bytes]:
 class Owner:
     """A set and its index, moved together."""
 
-    def __init__(self) -> None:
+    def __init__(self, networks: Networks | None = None) -> None:
         self.elements = OriginSet()
-        self.index = ServiceIndex(self.elements)
+        self.index = ServiceIndex(self.elements, networks)
         self.stamp = 0
 
     def put(self, *pairs: tuple[bytes, bytes | None]) -> set[ServiceKey]:
@@ -103,6 +104,26 @@ def test_addresses_that_nobody_may_see_are_kept_and_not_shown() -> None:
     assert element in set(owner.index.elements(CART))
 
 
+def test_p40_addresses_outside_the_networks_are_kept_counted_and_not_shown() -> None:
+    owner = Owner(Networks.of(["10.20.1.0/30"]))
+    assert owner.put(export(), endpoint(3), endpoint(4), endpoint(5)) == {CART}
+    assert addresses(owner.index) == ["10.20.1.3"]
+    assert owner.index.hidden == 2
+    assert len(set(owner.index.elements(CART))) == 4
+    owner.put(endpoint(4, ready=False))
+    assert owner.index.hidden == 2
+    owner.put((endpoint(4)[0], None), (endpoint(3)[0], None))
+    assert addresses(owner.index) == []
+    assert owner.index.hidden == 1
+
+
+def test_addresses_that_nobody_may_see_are_counted() -> None:
+    owner = Owner()
+    rows = [Endpoint(address, None) for address in ("127.0.0.1", "x", "10.20.1.1")]
+    owner.put(*((endpoint_element("fjord", CART, row), endpoint_value(row)) for row in rows))
+    assert owner.index.hidden == 2
+
+
 def test_the_cluster_describes_itself() -> None:
     owner = Owner()
     assert owner.index.cluster() is None
@@ -136,10 +157,11 @@ steps = st.one_of(
 def test_an_index_that_followed_equals_one_made_anew(
     history: list[tuple[tuple[bytes, bytes], bool]],
 ) -> None:
-    owner = Owner()
+    owner = Owner(Networks.of(["10.20.1.0/31"]))
     for (element, value), kept in history:
         owner.put((element, value if kept else None))
-    fresh = ServiceIndex(owner.elements)
+    fresh = ServiceIndex(owner.elements, Networks.of(["10.20.1.0/31"]))
+    assert fresh.hidden == owner.index.hidden
     assert fresh.services() == owner.index.services()
     assert fresh.all_services() == owner.index.all_services()
     assert fresh.cluster() == owner.index.cluster()

@@ -78,6 +78,7 @@ def cluster(name: str, **changes: Any) -> Json:
         "state": "fresh",
         "elements": 1200,
         "tombstones": 7,
+        "addresses_hidden": 0,
         "services": 40,
         "head": {
             "epoch": "1",

@@ -10,7 +10,13 @@ from replicator.ops.metrics import Metrics
 # operations.md section 5, the cases, and kubernetes.md, by their exposed names.
 NAMES = (
     *("convergence_seconds", "propagation_seconds", "origin_staleness_seconds", "elements"),
-    *("tombstones", "head_age_seconds", "digest_mismatch_total", "digest_repair_total"),
+    *(
+        "tombstones",
+        "addresses_hidden",
+        "head_age_seconds",
+        "digest_mismatch_total",
+        "digest_repair_total",
+    ),
     *("peer_rtt_seconds", "clock_skew_seconds", "session_bytes_total", "reconcile_seconds"),
     *("queue_depth", "queue_retries_total", "materialize_errors_total", "imports_waiting"),
     *("event_loop_lag_seconds", "load_score", "cert_expiry_seconds", "journal_commit_seconds"),

@@ -1,0 +1,68 @@
+"""Whole agents whose configuration bounds the addresses of others (property 40)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from replicator.agent import Agent
+from tests.integration.test_agents import CLUSTERS, World
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    made = World(tmp_path)
+    yield made
+    for running in made.running.values():
+        await running.end()
+
+
+def hidden(agent: Agent, cluster: str) -> int:
+    """What the agent's status says of a cluster."""
+    rows = agent.views.status()["clusters"]
+    return next(row["addresses_hidden"] for row in rows if row["cluster"] == cluster)
+
+
+async def test_p40_addresses_outside_the_networks_are_relayed_and_neither_written_nor_shown(
+    world: World,
+) -> None:
+    world.write("fjord", "10.20.1.4", "10.30.1.4")
+    for cluster in CLUSTERS:
+        lists = {"fjord": ["10.20.0.0/16"], "*": ["10.40.0.0/16"]}
+        world.settings = {"networks": lists} if cluster == "mesa" else {}
+        await world.start(cluster)
+    await world.until(lambda: all(world[cluster].ready()[0] for cluster in CLUSTERS))
+    world.network.firewall("tundra", "fjord")
+    world.network.firewall("fjord", "tundra")
+    world.network.sever("fjord", "tundra")
+    changes = world["mesa"].feed.subscribe()
+    first = asyncio.ensure_future(anext(changes))
+    await world.until(lambda: world["mesa"].feed.wanted)
+    world.write("tundra", "10.50.1.4")
+    world.write("tundra", "10.40.1.4", name="cart-bb2")
+    await world.until(lambda: world.written("tundra") == {"fjord": ["10.20.1.4", "10.30.1.4"]})
+    await world.until(
+        lambda: world.written("mesa") == {"fjord": ["10.20.1.4"], "tundra": ["10.40.1.4"]}
+    )
+    assert (await first)["item"]["address"] == "10.40.1.4"
+    await changes.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+    mesa, tundra = world["mesa"], world["tundra"]
+    await world.until(lambda: mesa.views.status()["converged"])
+    assert (hidden(mesa, "fjord"), hidden(mesa, "tundra")) == (1, 1)
+    assert (hidden(tundra, "fjord"), hidden(tundra, "tundra")) == (0, 0)
+    shown = {row["address"] for row in mesa.views.endpoints(None, None, None)}
+    assert shown == {"10.20.1.4", "10.40.1.4"}
+    assert b'replicator_addresses_hidden{origin="fjord"} 1.0' in mesa.gauges.exposition()
+
+    await world.running.pop("mesa").end()
+    world.settings = {"networks": {"fjord": ["10.30.0.0/16"]}}
+    await world.start("mesa")
+    await world.until(
+        lambda: (
+            world.written("mesa") == {"fjord": ["10.30.1.4"], "tundra": ["10.40.1.4", "10.50.1.4"]}
+        )
+    )
