@@ -47,6 +47,7 @@ from replicator.identity import PeerIdentity
 from replicator.importer import Importer
 from replicator.journal import Journal, OwnBatch
 from replicator.links import Links
+from replicator.load import Load
 from replicator.networks import AllowLists
 from replicator.ops.address import parse_address
 from replicator.ops.health import HealthServer
@@ -68,7 +69,8 @@ from replicator.recorder import Recorder
 from replicator.replica import Replica
 from replicator.snapshots import OriginSnapshot
 from replicator.staleness import Rule
-from replicator.transport.admission import refused
+from replicator.system_clock import process_seconds
+from replicator.transport.admission import OVERLOADED, refused
 from replicator.transport.base import Dialer, Listener, Refusal
 from replicator.transport.identity_files import Credentials
 from replicator.transport.reload import LiveTls
@@ -111,6 +113,7 @@ class Agent:
         self.metrics = Metrics(config.cluster, [peer.cluster for peer in config.peers])
         self.equal_at: dict[int, float] = {}
         """Session number to the monotonic time its digest last equalled ours."""
+        self.load = Load()
         self.draining = False
         self._first_head = asyncio.Event()
         self.recorder = Recorder(journal, replica.remotes, clock)
@@ -277,6 +280,7 @@ class Agent:
             self._review()
             self._compare_digests(now)
             self.links.review(self.others.expected())
+            self.load.note(now, process_seconds(), len(self.exports) + len(self.imports))
             await self.clock.sleep(_TICK_SECONDS)
             self.metrics.set(
                 "event_loop_lag_seconds", max(0.0, self.clock.monotonic() - now - _TICK_SECONDS)
@@ -370,9 +374,11 @@ class Agent:
 
     def admit(self, peer: PeerIdentity) -> Refusal | None:
         """Why a peer's dial is turned away before the upgrade: the last word of the listener."""
-        if not self.replica.members.forgotten(peer.cluster):
-            return None
-        return refused(self.replica.members.refusal(peer.cluster))
+        if self.replica.members.forgotten(peer.cluster):
+            return refused(self.replica.members.refusal(peer.cluster))
+        if self.load.shedding and not self.links.connected(peer.cluster):
+            return OVERLOADED
+        return None
 
     def own_snapshot(self) -> OriginSnapshot | None:
         """Our own published state, None before the first head."""

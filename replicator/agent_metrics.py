@@ -73,6 +73,7 @@ class Gauges:
         agent, metrics = self._agent, self._agent.metrics
         metrics.set("queue_depth", len(agent.exports), queue="export")
         metrics.set("queue_depth", len(agent.imports), queue="import")
+        metrics.set("load_score", agent.load.score)
         metrics.set("ready", float(agent.ready()[0]))
         expires = agent.tls.credentials.expires_at.timestamp()
         metrics.set("cert_expiry_seconds", expires - agent.clock.wall_ns() * _NS)

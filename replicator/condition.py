@@ -9,6 +9,9 @@ from replicator.conflicts import equivocation_problems
 if TYPE_CHECKING:
     from replicator.agent import Agent
 
+_SHEDDING = "the load is so high that clusters without a link to this agent are turned away"
+_MORE = "give it more CPU, or see what changes so much: `replicator watch`"
+
 
 class Condition:
     """Readings of one agent."""
@@ -54,6 +57,8 @@ class Condition:
         ]
         found += agent.replica.quarantine.problems(agent.clock.wall_ns())
         found += equivocation_problems(agent.replica.remotes)
+        if agent.load.shedding:
+            found.append({"code": "shedding", "message": _SHEDDING, "cure": _MORE})
         me = agent.config.cluster
         if agent.replica.members.forgotten(me):
             told = agent.replica.members.refusal(me)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -128,10 +128,18 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what a peer may send, in bytes."""
+    """Bounds on what peers may take of us."""
 
     frame: int
+    """Bytes."""
     entry: int
+    """Bytes."""
+    links: int
+    """How many links are taken of clusters that have none; the others have as much room again."""
+    links_per_peer: int
+    handshakes: int
+    """Connections at once that are no links yet."""
+    handshakes_per_address: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +287,7 @@ class _Reading:
             target=self._target(),
             stale=self._stale(),
             guard=Guard(self._get("guard.least"), self._get("guard.fresh_for")),
-            limits=Limits(self._get("limits.frame"), self._get("limits.entry")),
+            limits=Limits(*(self._get(f"limits.{field.name}") for field in fields(Limits))),
         )
         for key, fault in _conflicts(config):
             self._refuse(key, fault)
@@ -353,6 +361,11 @@ def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
     if stale.policy is Policy.WITHDRAW and stale.withdraw_after < stale.after:
         what = f"{format_duration(stale.withdraw_after)} is shorter than stale.after"
         yield "stale.withdraw_after", Fault(what, "a cluster is withdrawn only once it is stale")
+    for part, whole in (("links_per_peer", "links"), ("handshakes_per_address", "handshakes")):
+        least, most = getattr(config.limits, part), getattr(config.limits, whole)
+        if least > most:
+            what = f"{least} is more than limits.{whole} ({most})"
+            yield f"limits.{part}", Fault(what, f"lower it, or raise limits.{whole}")
     yield from _overlaps(config)
     yield from _addresses(config)
 
@@ -394,7 +407,8 @@ def describe(config: Config) -> dict[str, Any]:
         plain["stale"][key] = format_duration(plain["stale"][key])
     plain["guard"]["fresh_for"] = format_duration(config.guard.fresh_for)
     plain["source"]["duration"] = format_duration(config.source.duration)
-    plain["limits"] = {key: format_size(count) for key, count in plain["limits"].items()}
+    for key in ("frame", "entry"):
+        plain["limits"][key] = format_size(plain["limits"][key])
     return plain
 
 

@@ -395,6 +395,10 @@ KEYS: Mapping[str, Key] = {
     "guard.fresh_for": Key(duration("0s", "1h"), 15.0),
     "limits.frame": Key(size("256KiB", "1MiB"), 1 << 20),
     "limits.entry": Key(size("1KiB", "64KiB"), 1 << 16),
+    "limits.links": Key(whole(1, 100_000), 1024, text=False),
+    "limits.links_per_peer": Key(whole(4, 10_000), 8, text=False),
+    "limits.handshakes": Key(whole(4, 100_000), 256, text=False),
+    "limits.handshakes_per_address": Key(whole(4, 100_000), 64, text=False),
 }
 SECTIONS = frozenset(key[: at.start()] for key in KEYS for at in re.finditer(r"\.", key))
 

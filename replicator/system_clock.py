@@ -6,6 +6,11 @@ import asyncio
 import time
 
 
+def process_seconds() -> float:
+    """CPU seconds that this process has used."""
+    return time.process_time()
+
+
 class SystemClock:
     """Real time; one of two places that read it (the other is the command line's own)."""
 

@@ -57,6 +57,7 @@ async def _run(path: Path) -> None:
     from replicator.agent import Agent  # noqa: PLC0415
     from replicator.system_clock import SystemClock  # noqa: PLC0415
     from replicator.transport.dialer import TlsDialer  # noqa: PLC0415
+    from replicator.transport.doorway import Bounds  # noqa: PLC0415
     from replicator.transport.reload import LiveTls  # noqa: PLC0415
     from replicator.transport.server import TlsListener  # noqa: PLC0415
 
@@ -68,7 +69,16 @@ async def _run(path: Path) -> None:
     made = await Agent.build(config, clock, rng, tls, os.environ)
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    listener = TlsListener(config.listen.host, config.listen.port, tls, admit=made.admit)
+    limits = config.limits
+    bounds = Bounds(
+        links=limits.links,
+        links_per_peer=limits.links_per_peer,
+        handshakes=limits.handshakes,
+        handshakes_per_address=limits.handshakes_per_address,
+    )
+    listener = TlsListener(
+        config.listen.host, config.listen.port, tls, admit=made.admit, bounds=bounds
+    )
     await made.run(listener, TlsDialer(tls, _now), stop)
 
 

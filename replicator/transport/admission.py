@@ -23,10 +23,18 @@ from replicator.transport.base import (
 
 _TEXT_LIMIT = 1000
 DRAINING = Refusal(
-    503, "draining", "this agent is shutting down", "dial again; it or its successor comes back"
+    503,
+    "draining",
+    "this agent is shutting down",
+    "dial again; it or its successor comes back",
+    retry_after=1.0,
 )
-BUSY = Refusal(
-    429, "busy", "too many peers are shaking hands", "dial again after a while", retry_after=1.0
+OVERLOADED = Refusal(
+    503,
+    "shedding",
+    "this agent has more to do than it can, and takes no clusters that it has no link with",
+    "dial again later; if it stays so, look at its load_score and give it more CPU",
+    retry_after=10.0,
 )
 
 

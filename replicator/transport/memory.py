@@ -32,6 +32,7 @@ from replicator.transport.base import (
     OnLink,
     admit_all,
 )
+from replicator.transport.doorway import Bounds, Doorway
 from replicator.transport.supervision import supervise
 from replicator.transport.websocket import frame_bytes
 
@@ -166,13 +167,19 @@ class MemoryListener:
     """:class:`~replicator.transport.base.Listener` in memory."""
 
     def __init__(
-        self, network: MemoryNetwork, identity: PeerIdentity, port: int, admit: Admit
+        self,
+        network: MemoryNetwork,
+        identity: PeerIdentity,
+        port: int,
+        admit: Admit,
+        bounds: Bounds,
     ) -> None:
         """Made by :meth:`MemoryNetwork.listener`."""
         self._network = network
         self._port = port
         self.identity = identity
         self.admit = admit
+        self.door = Doorway(bounds)
         self.draining = False
         self.on_link: OnLink | None = None
         self._running: dict[asyncio.Task[None], MemoryLink] = {}
@@ -198,7 +205,7 @@ class MemoryListener:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
+        self.door.give_back(self._running.pop(task).identity.cluster)
 
     async def _run(self, link: MemoryLink) -> None:
         assert self.on_link is not None  # noqa: S101 - set before the network knows the listener
@@ -244,6 +251,7 @@ class MemoryDialer:
             raise RefusedError(message, cure="correct the url", code="identity_mismatch")
         refusal = DRAINING if listener.draining else None
         refusal = refusal or judge(own, own_headers(own), listener.identity, listener.admit)
+        refusal = refusal or listener.door.take(own.cluster)
         if refusal is not None:
             raise error_from(refusal.status, headers_of(refusal), body_of(refusal), peer)
         ours, theirs = network.pair(own, listener.identity)
@@ -265,10 +273,12 @@ class MemoryNetwork:
         self._firewalls: set[tuple[str, str]] = set()
         self._links: list[MemoryLink] = []
 
-    def listener(self, identity: PeerIdentity, admit: Admit = admit_all) -> MemoryListener:
+    def listener(
+        self, identity: PeerIdentity, admit: Admit = admit_all, bounds: Bounds | None = None
+    ) -> MemoryListener:
         """A listener of ``identity``, dialled at ``https://memory:PORT``."""
         self._ports += 1
-        return MemoryListener(self, identity, self._ports, admit)
+        return MemoryListener(self, identity, self._ports, admit, bounds or Bounds())
 
     def dialer(self, identity: PeerIdentity) -> MemoryDialer:
         """A dialer for ``identity``."""

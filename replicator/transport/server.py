@@ -2,7 +2,8 @@
 
 Sockets are accepted here and given to aiohttp only after the handshake, so a reloaded certificate
 or bundle serves the very next connection on the same port.  What has not become a link within
-``HANDSHAKE_SECONDS`` twice over is cut; there are at most ``PENDING_LIMIT`` of them.
+``HANDSHAKE_SECONDS`` twice over is cut; how many of them there may be, and how many links, is
+:mod:`replicator.transport.doorway`'s.
 
 Of HTTP only ``GET /v1/session`` is answered.  No request may carry a body, so nothing is ever
 inflated or buffered.
@@ -41,13 +42,13 @@ from replicator.transport.base import (
     Refusal,
     admit_all,
 )
+from replicator.transport.doorway import Bounds, Doorway
 from replicator.transport.quiet import Seldom
 from replicator.transport.reload import LiveTls
 from replicator.transport.supervision import supervise
 from replicator.transport.websocket import CLOSE_SECONDS, Peer, WebSocketLink, tune
 
 HANDSHAKE_SECONDS = 5.0
-PENDING_LIMIT = 256
 _BACKLOG = 128
 _LINE_LIMIT = 4096
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -70,6 +71,7 @@ class TlsListener:
         tls: LiveTls,
         *,
         admit: Admit = admit_all,
+        bounds: Bounds | None = None,
         max_frame: int = MAX_FRAME,
         handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
@@ -83,8 +85,8 @@ class TlsListener:
         self._on_link: OnLink | None = None
         self._server: web.Server | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._shaking = 0
-        self._deadlines: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
+        self._door = Doorway(bounds or Bounds())
+        self._deadlines: dict[asyncio.BaseTransport, tuple[asyncio.TimerHandle, str]] = {}
         self._links: dict[WebSocketLink, asyncio.Task[None] | None] = {}
         self._seldom = Seldom()
         self.draining = False
@@ -133,7 +135,7 @@ class TlsListener:
         self._accepting.cancel()
         await asyncio.gather(self._accepting, return_exceptions=True)
         self._socket.close()
-        for transport, timer in self._deadlines.items():
+        for transport, (timer, _) in self._deadlines.items():
             timer.cancel()
             transport.close()
         await self._server.shutdown(max(grace * 0.1, _LEAST_SECONDS))
@@ -172,24 +174,31 @@ class TlsListener:
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
-                    connection, _ = await loop.sock_accept(listening)
+                    connection, address = await loop.sock_accept(listening)
                 except OSError as error:
                     if error.errno in _NO_DESCRIPTORS:
                         _log.warning("listener_out_of_resources", why=str(error))
                         await asyncio.sleep(_PAUSE_SECONDS)
                     continue
-                if self._shaking + len(self._deadlines) >= PENDING_LIMIT:
-                    self.turned_away += 1
-                    connection.close()
+                remote = str(address[0])
+                if not self._door.enter(remote):
+                    self._turn_away(connection, remote)
                     continue
-                self._shaking += 1
-                group.create_task(self._shake_hands(connection, server))
+                group.create_task(self._shake_hands(connection, remote, server))
 
-    async def _shake_hands(self, connection: socket.socket, server: web.Server) -> None:
+    def _turn_away(self, connection: socket.socket, remote: str) -> None:
+        self.turned_away += 1
+        connection.close()
+        if self._seldom.due((remote, "unheard"), asyncio.get_running_loop().time()):
+            cure = "see what connects; raise limits.handshakes or limits.handshakes_per_address"
+            _log.warning("too_many_handshakes", remote=remote, cure=cure)
+
+    async def _shake_hands(
+        self, connection: socket.socket, remote: str, server: web.Server
+    ) -> None:
         loop = asyncio.get_running_loop()
-        remote = "unknown"
+        waits = False
         try:
-            remote = str(connection.getpeername()[0])
             tune(connection)
             transport, _ = await loop.connect_accepted_socket(
                 server,
@@ -204,9 +213,11 @@ class TlsListener:
             self._note_failed(remote, error)
         else:
             timer = loop.call_later(self._handshake_seconds, self._too_slow, transport)
-            self._deadlines[transport] = timer
+            self._deadlines[transport] = timer, remote
+            waits = True
         finally:
-            self._shaking -= 1
+            if not waits:
+                self._door.leave(remote)
 
     def _note_failed(self, remote: str, error: Exception) -> None:
         reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
@@ -219,13 +230,15 @@ class TlsListener:
             )
 
     def _too_slow(self, transport: asyncio.Transport) -> None:
-        del self._deadlines[transport]
+        self._in_time(transport)
         transport.abort()
 
     def _in_time(self, transport: asyncio.BaseTransport) -> None:
-        timer = self._deadlines.pop(transport, None)
-        if timer is not None:
+        found = self._deadlines.pop(transport, None)
+        if found is not None:
+            timer, remote = found
             timer.cancel()
+            self._door.leave(remote)
 
     # ---- requests ------------------------------------------------------------------------------
 
@@ -251,11 +264,15 @@ class TlsListener:
                     self._tls.credentials.expires_at,
                 )
                 refusal = judge(identity, request.headers, self._tls.identity, self._admit)
+                refusal = refusal or self._door.take(identity.cluster)
             except (ProtocolError, ValueError) as error:
                 refusal = no_identity(ProtocolError(str(error)))
         if refusal is not None or peer is None:
             return self._refuse(request, identity, refusal or malformed("no request"))
-        return await self._upgrade(request, transport, peer)
+        try:
+            return await self._upgrade(request, transport, peer)
+        finally:
+            self._door.give_back(peer.identity.cluster)
 
     @staticmethod
     def _answer(status: int, body: bytes, headers: dict[str, str]) -> web.Response:

@@ -22,6 +22,7 @@ from replicator.transport.base import (
     Refusal,
     admit_all,
 )
+from replicator.transport.doorway import Bounds
 from tests.support.network import (
     DIAL_SECONDS,
     FRAME_LIMIT,
@@ -44,9 +45,13 @@ class Stage:
         self._stack = stack
 
     async def listen(
-        self, on_link: OnLink, cluster: str = "mesa", admit: Admit = admit_all
+        self,
+        on_link: OnLink,
+        cluster: str = "mesa",
+        admit: Admit = admit_all,
+        bounds: Bounds | None = None,
     ) -> Listener:
-        listener = self.wire.listener(cluster, admit)
+        listener = self.wire.listener(cluster, admit, bounds)
         await listener.start(on_link)
         self._stack.push_async_callback(listener.stop, 1.0)
         return listener
@@ -241,8 +246,52 @@ async def test_a_draining_listener_turns_peers_away_and_keeps_its_links(stage: S
     with pytest.raises(PeerRefusedError, match="shutting down") as caught:
         await stage.dial(listener, by="tundra")
     assert (caught.value.status, caught.value.code) == (503, "draining")
+    assert caught.value.retry_after == 1.0
     await link.send(b"still here")
     assert await link.receive() == b"still here"
+
+
+async def test_one_cluster_has_so_many_links_at_once(stage: Stage) -> None:
+    listener = await stage.listen(echo, bounds=Bounds(links_per_peer=2))
+    first, second = await stage.dial(listener), await stage.dial(listener)
+    with pytest.raises(PeerRefusedError, match="2 links of fjord already") as caught:
+        await stage.dial(listener)
+    assert (caught.value.status, caught.value.code) == (429, "busy")
+    assert caught.value.retry_after == 10.0
+    await stage.dial(listener, by="tundra")
+    for link in (first, second):
+        await link.send(b"still here")
+        assert await link.receive() == b"still here"
+    await first.close()
+    await dialled_again(stage, listener, by="fjord")
+
+
+async def test_a_full_listener_asks_new_clusters_for_time_and_renews_its_links(
+    stage: Stage,
+) -> None:
+    listener = await stage.listen(echo, bounds=Bounds(links=1))
+    link = await stage.dial(listener)
+    with pytest.raises(PeerRefusedError, match=r"limits\.links is 1") as caught:
+        await stage.dial(listener, by="tundra")
+    assert (caught.value.status, caught.value.code) == (503, "shedding")
+    assert caught.value.retry_after == 30.0
+    assert caught.value.cure == "raise limits.links"
+    renewed = await stage.dial(listener)
+    await link.close()
+    await renewed.close()
+    await dialled_again(stage, listener, by="tundra")
+
+
+async def dialled_again(stage: Stage, listener: Listener, *, by: str) -> None:
+    """Dial until the listener has noticed that a link is over."""
+    async with asyncio.timeout(DIAL_SECONDS):
+        while True:
+            try:
+                await stage.dial(listener, by=by)
+            except PeerRefusedError:
+                await asyncio.sleep(0.01)
+            else:
+                return
 
 
 async def test_nobody_there_is_a_transport_error(stage: Stage) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
@@ -25,6 +26,7 @@ from replicator.pki import Authority, Issued, issue
 from replicator.transport.base import Admit, Link, LinkClosed, PeerRefusedError, Refusal, admit_all
 from replicator.transport.contexts import client_context, server_context
 from replicator.transport.dialer import TlsDialer
+from replicator.transport.doorway import Bounds
 from replicator.transport.identity_files import Credentials
 from replicator.transport.reload import LiveTls
 from replicator.transport.server import TlsListener
@@ -94,6 +96,7 @@ class Place:
         tls: LiveTls | None = None,
         handshake_seconds: float = 5.0,
         max_frame: int = 1 << 20,
+        bounds: Bounds | None = None,
         on_link: Callable[[Link], object] | None = None,
     ) -> TlsListener:
         async def keep(link: Link) -> None:
@@ -106,6 +109,7 @@ class Place:
             tls or self.mesa,
             admit=admit,
             handshake_seconds=handshake_seconds,
+            bounds=bounds,
             max_frame=max_frame,
         )
         await listener.start(keep)
@@ -463,6 +467,27 @@ async def test_a_peer_that_never_shakes_hands_is_cut(place: Place) -> None:
     listener = await place.listen(handshake_seconds=0.2)
     assert await exchange(listener, b"", None) == b""
     assert listener.handshake_errors == 1
+
+
+@pytest.mark.parametrize("bound", ["handshakes", "handshakes_per_address"])
+async def test_who_connects_too_often_is_closed_unheard_until_there_is_room(
+    place: Place, bound: str
+) -> None:
+    listener = await place.listen(bounds=Bounds(**{bound: 3}))
+    silent = [socket.create_connection(listener.address) for _ in range(3)]
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    assert await exchange(listener, b"", None) == b""
+    assert loop.time() - began < 1.0
+    assert (listener.turned_away, listener.handshake_errors) == (1, 0)
+    with pytest.raises(ReplicatorError):
+        await place.dial(listener, place.live("fjord"))
+    silent.pop().close()
+    await eventually(lambda: listener.handshake_errors == 1)
+    for _ in range(5):  # who has a link waits at the door no more
+        await place.dial(listener, place.live("fjord"))
+    for connection in silent:
+        connection.close()
 
 
 async def test_a_peer_that_shakes_hands_and_says_nothing_is_cut(place: Place) -> None:

@@ -410,6 +410,28 @@ def test_p40_without_networks_nothing_is_bounded() -> None:
     assert read(SHORTEST).networks == {}
 
 
+@pytest.mark.parametrize(
+    ("limits", "what", "cure"),
+    [
+        ("{links: 0}", "limits.links: 0 is not between 1 and 100000", "whole number"),
+        ("{links_per_peer: 3}", "limits.links_per_peer: 3 is not between 4 and 10000", "4"),
+        ("{links: 7}", "limits.links_per_peer: 8 is more than limits.links (7)", "lower it"),
+        (
+            "{handshakes: 60}",
+            "limits.handshakes_per_address: 64 is more than limits.handshakes (60)",
+            "raise limits.handshakes",
+        ),
+    ],
+)
+def test_limits_that_make_no_sense_are_named_with_the_cure(
+    limits: str, what: str, cure: str
+) -> None:
+    error = refused(SHORTEST + f"limits: {limits}")
+    assert error.message.startswith(str(FILE))
+    assert error.message.endswith(what)
+    assert cure in error.cure
+
+
 # ---- the environment ------------------------------------------------------------------------
 
 EXAMPLES: dict[str, tuple[str, Any]] = {
@@ -452,6 +474,10 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "guard.least": ("7", 7),
     "guard.fresh_for": ("1m", "1m"),
     "limits.entry": ("1KiB", "1KiB"),
+    "limits.links": ("2000", 2000),
+    "limits.links_per_peer": ("16", 16),
+    "limits.handshakes": ("300", 300),
+    "limits.handshakes_per_address": ("30", 30),
 }
 
 

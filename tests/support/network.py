@@ -14,6 +14,7 @@ from replicator.identity import PeerIdentity
 from replicator.pki import Authority, Issued
 from replicator.transport.base import Admit, Dialer, Link, Listener, admit_all
 from replicator.transport.dialer import TlsDialer
+from replicator.transport.doorway import Bounds
 from replicator.transport.memory import MemoryNetwork
 from replicator.transport.reload import LiveTls
 from replicator.transport.server import TlsListener
@@ -51,7 +52,9 @@ def live_tls(
 class Wire(Protocol):
     """A transport under test."""
 
-    def listener(self, cluster: str, admit: Admit = admit_all) -> Listener:
+    def listener(
+        self, cluster: str, admit: Admit = admit_all, bounds: Bounds | None = None
+    ) -> Listener:
         """A listener of ``cluster``."""
         ...
 
@@ -66,8 +69,10 @@ class MemoryWire:
     def __init__(self) -> None:
         self.network = MemoryNetwork(max_frame=FRAME_LIMIT)
 
-    def listener(self, cluster: str, admit: Admit = admit_all) -> Listener:
-        return self.network.listener(identity(cluster), admit)
+    def listener(
+        self, cluster: str, admit: Admit = admit_all, bounds: Bounds | None = None
+    ) -> Listener:
+        return self.network.listener(identity(cluster), admit, bounds)
 
     def dialer(self, cluster: str) -> Dialer:
         return self.network.dialer(identity(cluster))
@@ -86,8 +91,11 @@ class TlsWire:
             self._live[cluster] = live_tls(self._folder / cluster, self._issuer, cluster)
         return self._live[cluster]
 
-    def listener(self, cluster: str, admit: Admit = admit_all) -> Listener:
-        return TlsListener("127.0.0.1", 0, self._tls(cluster), admit=admit, max_frame=FRAME_LIMIT)
+    def listener(
+        self, cluster: str, admit: Admit = admit_all, bounds: Bounds | None = None
+    ) -> Listener:
+        tls = self._tls(cluster)
+        return TlsListener("127.0.0.1", 0, tls, admit=admit, bounds=bounds, max_frame=FRAME_LIMIT)
 
     def dialer(self, cluster: str) -> Dialer:
         return TlsDialer(self._tls(cluster), now, max_frame=FRAME_LIMIT)

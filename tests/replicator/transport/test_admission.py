@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from replicator.identity import PeerIdentity
 from replicator.transport.admission import (
-    BUSY,
+    DRAINING,
+    OVERLOADED,
     body_of,
     error_from,
     headers_of,
@@ -78,7 +79,8 @@ def test_the_json_is_sorted_and_ends_with_a_newline() -> None:
 
 
 def test_retry_after_is_whole_seconds_and_at_least_one() -> None:
-    assert headers_of(BUSY)["Retry-After"] == "1"
+    assert headers_of(DRAINING)["Retry-After"] == "1"
+    assert headers_of(OVERLOADED)["Retry-After"] == "10"
     assert headers_of(Refusal(429, "busy", "", retry_after=1.2))["Retry-After"] == "2"
     assert headers_of(malformed("no")) == {"Connection": "close"}
 

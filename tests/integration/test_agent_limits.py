@@ -1,4 +1,4 @@
-"""Whole agents whose configuration bounds the addresses of others (property 40)."""
+"""Whole agents and what they take of others: addresses by network (property 40), and links."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from replicator.agent import Agent
+from replicator.load import FULL_QUEUES
+from replicator.transport.base import PeerRefusedError
 from tests.integration.test_agents import CLUSTERS, World
 
 
@@ -66,3 +68,30 @@ async def test_p40_addresses_outside_the_networks_are_relayed_and_neither_writte
             world.written("mesa") == {"fjord": ["10.30.1.4"], "tundra": ["10.40.1.4", "10.50.1.4"]}
         )
     )
+
+
+async def test_an_overloaded_agent_asks_new_clusters_for_time_and_keeps_those_it_has(
+    world: World,
+) -> None:
+    for cluster in ("fjord", "mesa"):
+        await world.start(cluster)
+    fjord, mesa = world["fjord"], world["mesa"]
+    await world.until(lambda: mesa.links.connected("fjord"))
+    later = mesa.clock.monotonic() + 3600  # what is read before then is left out
+    mesa.load.note(later - 1000, 0.0, 0)
+    mesa.load.note(later, 10_000.0, FULL_QUEUES)
+    assert b"replicator_load_score 100.0" in mesa.gauges.exposition()
+    problems = mesa.views.status()["problems"]
+    assert [one["code"] for one in problems if one["cure"]] == ["shedding"]
+
+    tundra = await world.start("tundra")
+    await world.until(lambda: tundra.links.connected("fjord"))
+    await world.until(lambda: tundra.links.peers["mesa"].error)
+    error = tundra.links.peers["mesa"].error
+    assert isinstance(error, PeerRefusedError)
+    assert (error.status, error.code, error.retry_after) == (503, "shedding", 10.0)
+    wait = tundra.links.peers["mesa"].rest_until - tundra.clock.monotonic()
+    assert 9.0 < wait <= 20.0
+    assert fjord.links.connected("mesa")
+    assert mesa.admit(fjord.tls.identity) is None, "a link that is renewed"
+    assert mesa.admit(tundra.tls.identity) is not None
