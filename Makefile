@@ -73,7 +73,7 @@ sim-long: $(STAMP) ## A hundred thousand schedules, in parts, with docs/sim-long
 exhaustive: $(STAMP) ## Every interleaving of small scopes, with the states counted
 	$(PY) -m replicator.simulation.exhaustive $(ARGS)
 
-mutants: $(STAMP) ## Break each rule once in a copy; some test must notice (writes docs/mutants.md)
+mutants: $(STAMP) ## Break each rule once in a copy; some test must notice (docs/mutants.md; ARGS=--new)
 	$(PY) -m tests.mutants $(ARGS)
 
 bench: $(STAMP) ## Measure, and print the figures beside the targets

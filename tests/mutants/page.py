@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
 from tests.mutants.mutant import ROOT
 from tests.mutants.runner import Result
@@ -38,9 +38,16 @@ def row_of(result: Result) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 
-def page_of(results: Sequence[Result]) -> str:
-    """The page."""
-    survivors = sum(result.killer is None for result in results)
-    seconds = sum(result.seconds for result in results)
-    head = _HEAD.format(count=len(results), survivors=survivors, seconds=seconds)
-    return head + "".join(map(row_of, results))
+def rows_in(text: str) -> dict[str, str]:
+    """The rows of a page, by mutant."""
+    lines = [line for line in text.splitlines(keepends=True) if line.startswith("| ")]
+    return {line.split(" | ")[0][2:]: line for line in lines[1:]}
+
+
+def page_of(names: Iterable[str], rows: Mapping[str, str]) -> str:
+    """The page of the mutants of these names, as far as they were ever run."""
+    found = [rows[name] for name in names if name in rows]
+    survivors = sum(SURVIVED in row for row in found)
+    seconds = sum(int(row.rsplit(" | ", 1)[1][:-3]) for row in found)
+    head = _HEAD.format(count=len(found), survivors=survivors, seconds=seconds)
+    return head + "".join(found)

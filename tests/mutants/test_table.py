@@ -11,9 +11,9 @@ import pytest
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import ROOT, Mutant
-from tests.mutants.page import PAGE, SURVIVED
+from tests.mutants.page import PAGE, SURVIVED, page_of, rows_in
 
-_NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+_NAMED = re.compile(r"`(tests/[\w/]+\.py)::(?:Test\w+::)?(test_\w+)`")
 _ROW = re.compile(r"^\| (\d+) \| (.+?) \| (held|partly|open) \| (.+) \|$", re.MULTILINE)
 PROPERTIES = (ROOT / "docs" / "properties.md").read_text(encoding="utf-8")
 
@@ -63,8 +63,9 @@ def test_no_mutant_survived_when_the_table_was_made() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert SURVIVED not in text
     assert missing(text) == []
-    rows = [line.split(" | ")[0][2:] for line in text.splitlines() if line.startswith("| ")]
-    assert rows[1:] == [mutant.name for mutant in MUTANTS], "run make mutants"
+    names = [mutant.name for mutant in MUTANTS]
+    assert [*rows_in(text)] == names, "run make mutants"
+    assert text == page_of(names, rows_in(text))
 
 
 def test_each_of_the_fifty_properties_has_a_row_and_tests_that_exist() -> None:

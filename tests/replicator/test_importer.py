@@ -419,6 +419,20 @@ async def test_p22_what_is_stored_is_not_written_anew_before_its_cluster_is_hear
         assert not again.importer.reviews
 
 
+async def test_nothing_that_was_not_heard_is_taken_away_whatever_may_be_deleted(bed: Bed) -> None:
+    bed.offer("10.20.1.4", "10.20.1.5")
+    await bed.settle()
+    again = await restarted(bed)
+    again.known.add("fjord")
+    again.offer("10.20.1.4")
+    async with at_work(again):
+        await again.pass_by(9.0)
+        await again.settle()
+        assert bed.written == ["10.20.1.4", "10.20.1.5"]
+        await again.hear("fjord")
+        assert bed.written == ["10.20.1.4"]
+
+
 async def test_without_a_word_it_is_written_in_doubt_and_nothing_is_taken_away(bed: Bed) -> None:
     bed.offer("10.20.1.4")
     await bed.settle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from random import Random
 
 import pytest
@@ -68,6 +69,21 @@ def test_beyond_it_few_links_connect_everybody_whatever_the_round_trips(
         nearest = sorted(rtts, key=lambda name: (rtts[name], name))[:NEAR]
         assert {*nearest} <= links[me]
     assert reached("c0", links) == {*everybody}
+
+
+def test_everybody_dials_the_next_on_the_ring_and_two_that_a_hash_picks() -> None:
+    """Whatever is near: these are what connects those who are far from one another."""
+    everybody = names(60)
+
+    def place(*told: str) -> bytes:
+        return blake2b("/".join(told).encode(), digest_size=16).digest()
+
+    ring = sorted(everybody, key=place)
+    for at, me in enumerate(ring):
+        rest = others(me, everybody)
+        rtts = {name: number + 1 for number, name in enumerate(rest)}
+        far = sorted(rest, key=lambda name: place(me, name))[:FAR]
+        assert chosen(me, rest, rtts) == {ring[(at + 1) % len(ring)], *far, *rest[:NEAR]}
 
 
 def test_islands_of_near_clusters_are_joined_by_the_far_ones_even_when_some_are_gone() -> None:

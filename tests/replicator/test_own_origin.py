@@ -281,6 +281,18 @@ def test_stated_anew_everything_has_a_new_stamp_in_a_higher_epoch() -> None:
     assert live(origin.elements) == {C: b"\x03"}
 
 
+def test_no_floor_of_former_stamps_moves_into_what_is_stated_anew() -> None:
+    origin = own()
+    origin.state(CART, {A: b"\x01", B: b"\x01"}, WALL + 50)
+    publish(origin, WALL + 50)
+    origin.state(CART, {A: b"\x01"}, WALL + 60)
+    former = publish(origin, WALL + 60).head
+    origin.state_anew(WALL)
+    origin.move_floor(former.stamp, WALL)
+    head = publish(origin).head
+    assert (head.floor, head.stamp) == (0, WALL)
+
+
 def test_what_goes_while_all_is_stated_anew_is_seen_to_go() -> None:
     origin = own()
     origin.state(CART, {A: b"\x01", B: b"\x01"}, WALL + 50)

@@ -67,6 +67,20 @@ def refusal(data: bytes) -> str:
     return caught.value.code
 
 
+@pytest.mark.parametrize(
+    "found",
+    [
+        (b"\xa910.0.0.01", 1, 0, b""),
+        (b"\xa810.0.0.1", 1, 0, b""),
+        (b"\xa910.0.0.256", 1, 0, b""),
+        (b"\xaacart\xa710.0.0.1", 1, 0, b"1cart2cart3"),
+        (b"\xaacart\xa710.0.0.1", 1, 1, b"cartcart"),
+    ],
+)
+def test_what_only_looks_like_an_address_or_a_name_comes_back_to_the_byte(found: Entry) -> None:
+    assert unpack_entries(pack_entries([found], TO, "fjord"), TO, "fjord") == (found,)
+
+
 @given(st.lists(entries, max_size=8).map(tuple), st.integers(0, INT63))
 @example((), 0)
 @example(((b"\xa710.0.0.1", 1, 0, b""), (b"\xa810.0.0.1", 1, 1, b"\xc0")), INT63)
@@ -186,6 +200,12 @@ def test_a_place_that_nothing_is_at_is_refused(code: bytes) -> None:
     told = b"\x00" + body_of(twice, TO)
     assert unpack_entries(told, TO, "fjord") == twice
     assert refusal(told.replace(b"\x01\x00\x01", b"\x01\x00" + code, 1)) == "bad_frame"
+
+
+def test_more_entries_than_a_chunk_may_hold_are_refused() -> None:
+    most = [endpoint(number) for number in range(ENTRIES_LIMIT)]
+    assert len(unpack_entries(pack_entries(most, TO, "fjord"), TO, "fjord")) == ENTRIES_LIMIT
+    assert refusal(pack_entries([*most, endpoint(7)], TO, "fjord")) == "bad_frame"
 
 
 def test_another_form_is_refused() -> None:

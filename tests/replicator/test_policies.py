@@ -165,6 +165,14 @@ def test_a_setting_that_is_not_known_counts_and_is_not_acted_on(
     assert Rules({topic_about(subject): cell}).unknown == 1
 
 
+def test_fields_of_a_later_version_change_nothing_of_a_decision() -> None:
+    topic = topic_about(MESA)
+    cell = cell_of(element_of("fjord", topic), pack([7, "fjord", DRAINED, "since", 5]))
+    assert cell is not None
+    assert Rules({topic: cell}).settings == {MESA: DRAINED}
+    assert merged([{topic: cell}, {topic: decided(UNDRAINED, "mesa", None)}]) == {topic: cell}
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -427,6 +435,19 @@ def test_a_cell_that_is_taken_back_counts_on(world: World) -> None:
     mesa.replica.own.state(POLICIES, {}, mesa.wall_ns)
     settle(world)
     assert world["fjord"].replica.steering.rules.settings == {MESA: DRAINED}
+
+
+def test_a_decision_is_known_from_the_disk_alone(world: World) -> None:
+    fjord = world["fjord"]
+    assert steer(fjord, MESA, DRAINED)
+    settle(world)
+    world.cut("fjord")
+    fjord.unsaved.clear()
+    fjord.disk.remotes.clear()
+    world.crash("fjord")
+    world.run(3.0)
+    assert fjord.replica.remotes == {}
+    assert fjord.replica.steering.rules.settings == {MESA: DRAINED}
 
 
 def test_an_own_cell_that_cannot_be_read_stays_as_it_is(world: World) -> None:

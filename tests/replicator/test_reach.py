@@ -11,6 +11,7 @@ from replicator import messages as m
 from replicator.announcements import reach_of
 from replicator.codec import encode
 from replicator.collection import Acknowledged, waited_for
+from tests.support.puppets import Puppet
 from tests.support.replicas import World
 
 FJORD = Origin("fjord")
@@ -89,6 +90,16 @@ def test_who_told_nothing_has_acknowledged_nothing() -> None:
     advert = m.Advert(FJORD, Version(1, 9), 0, b"")
     assert reach_of(None) == m.Reach(Version(0, 0), 1)
     assert reach_of(advert) == m.Reach(Version(1, 9), 1)
+
+
+def test_a_relay_vouches_for_nobody_who_told_it_nothing(line: World) -> None:
+    """Somebody begins to take the origin through mesa, and has not said how far it is."""
+    mesa = line["mesa"]
+    stranger = Puppet(mesa, "delta")
+    stranger.hello()
+    stranger.say(m.Want(FJORD, Version(0, 0)))
+    line.run(3.0)
+    assert (told_by_mesa(line).speaks_for, told_by_mesa(line).version) == (3, Version(0, 0))
 
 
 def test_the_linked_are_enough_only_when_they_speak_for_all() -> None:

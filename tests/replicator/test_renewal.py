@@ -7,6 +7,7 @@ import pytest
 from replicator.effects import Close
 from replicator.errors import ProtocolError
 from replicator.session import LINK_SECONDS
+from replicator.sources import STALL_SECONDS
 from tests.support.replicas import Link, World
 
 DELAY, SLOW = 0.02, 0.1
@@ -107,6 +108,15 @@ def test_a_transfer_on_a_link_that_died_unseen_is_not_waited_for() -> None:
     assert first not in world.links, "silent for ten seconds"
 
 
+def test_a_transfer_that_stalls_on_the_former_link_moves_over_after_two_seconds() -> None:
+    world, first = bootstrapping()
+    second = opened(world, "fjord", "mesa", SLOW)
+    world.run(0.5)
+    first.towards("mesa").blocked = True
+    world.run(STALL_SECONDS + 0.2)
+    assert source_of(world, "mesa", "fjord") == second.towards("mesa").number
+
+
 def test_if_the_newer_link_is_lost_first_the_former_goes_on() -> None:
     world, first = bootstrapping()
     second = opened(world, "fjord", "mesa", SLOW)
@@ -188,6 +198,26 @@ def test_a_renewal_of_the_writers_link_does_not_free_the_lease() -> None:
     world.run(2)
     assert len(world.links) == 1
     assert standby.claims == []
+    world.cut("fjord/1")
+    assert standby.claims == [0]
+
+
+def test_a_former_link_that_outlives_the_newer_still_tells_of_its_end() -> None:
+    world = World("fjord/1", "fjord/2")
+    world["fjord/1"].services.clear()
+    world["fjord/1"].lead(1, 1000.0)
+    world["fjord/1"].publish("10.0.0.1")
+    first = world.connect("fjord/1", "fjord/2", DELAY)
+    world.run(2)
+    standby = world["fjord/2"]
+    session = standby.replica.sessions[first.towards("fjord/2").number]
+    second = world.connect("fjord/1", "fjord/2", DELAY)
+    while session.successor is None:
+        world.run(0.001)
+    world.break_(second)
+    world.run(2)
+    assert world.links == [first]
+    standby.claims.clear()
     world.cut("fjord/1")
     assert standby.claims == [0]
 

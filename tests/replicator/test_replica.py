@@ -671,6 +671,26 @@ def test_two_that_lose_an_idle_origin_at_once_do_not_take_it_from_each_other() -
         assert max(unheard(world, name) for name in ("mesa", "tundra")) <= 13.0
 
 
+@pytest.mark.parametrize(("source", "other"), [("fjord", "steppe"), ("steppe", "fjord")])
+def test_of_two_that_take_an_origin_from_each_other_the_larger_turns_elsewhere(
+    source: str, other: str
+) -> None:
+    world = World("mesa")
+    world["mesa"].publish("10.40.1.4")
+    author = Author(world, "tundra")
+    author.publish("10.60.1.4")
+    puppets = {name: Puppet(world["mesa"], name) for name in (source, other)}
+    for puppet in puppets.values():
+        puppet.hello()
+    puppets[source].serve(author)
+    puppets[other].say(m.Heads((author.advert,)))
+    assert source_of(world, "mesa", "tundra") == source
+    puppets[source].say(m.Want(Origin("tundra"), author.head.version))
+    assert source_of(world, "mesa", "tundra") == ("steppe" if source == "fjord" else source)
+    asked = [x for x in puppets[other].heard() if isinstance(x, m.Want)]
+    assert [want.origin for want in asked] == [Origin("tundra")] * (source == "fjord")
+
+
 def test_a_ring_of_relays_around_an_idle_origin_is_left_before_it_looks_lagging() -> None:
     world = World("fjord", "steppe", "a", "b", "c", tick=0.25)
     for at, node in enumerate(world.nodes.values()):

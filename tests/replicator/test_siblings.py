@@ -259,11 +259,12 @@ class TestTakingOver:
         assert head.base is None
         assert world["fjord/1"].sees("fjord") == ["10.1.0.1"]
 
-    def test_a_renewal_changes_nothing(self) -> None:
+    @pytest.mark.parametrize("fence", [1, 2])
+    def test_a_renewal_changes_nothing(self, fence: int) -> None:
         world = pair("mesa")
         node = world["fjord/1"]
         version = node.replica.own.elements.version
-        node.lead(1, seconds=99.0)
+        node.lead(fence, seconds=99.0)
         assert node.replica.own.elements.version == version
         assert node.replica.own.leads_until == world.now + 99.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from crdt import Version
@@ -39,6 +41,13 @@ def test_the_origin_is_best_then_the_freshest_then_the_nearest(
 def test_who_is_to_be_avoided_is_taken_only_when_there_is_no_other() -> None:
     assert best([candidate(1, NEW, direct=True), candidate(2)], 1) == 2
     assert best([candidate(1)], 1) == 1
+
+
+def test_an_origin_is_taken_last_from_who_takes_it_from_us() -> None:
+    nearer = replace(candidate(1, rtt=1), takes=True)
+    assert best([nearer, candidate(2, rtt=9)], None) == 2
+    assert best([nearer], None) == 1
+    assert best([replace(nearer, version=NEW), candidate(2)], None) == 1, "it has it from elsewhere"
 
 
 def test_a_source_stays_unless_the_origin_itself_can_take_over() -> None:

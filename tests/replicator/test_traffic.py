@@ -96,5 +96,6 @@ def test_each_family_has_its_share() -> None:
         *(Endpoint(f"10.20.1.{n}", None) for n in range(1, 5)),
         *(Endpoint(f"2001:db8::{n}", None) for n in range(1, 3)),
     ]
-    stays = chosen(CART, "fjord", found, 50)
-    assert sorted(":" in address for address in stays) == [False, False, True]
+    for cluster in ("fjord", "mesa", "steppe", "tundra"):
+        stays = chosen(CART, cluster, found, 50)
+        assert sorted(":" in address for address in stays) == [False, False, True]
