@@ -18,9 +18,14 @@ _HELLO, _BEAT, _LATER = 1, 7, 99
 _MINOR = 1
 
 
-@lru_cache(maxsize=1024)
 def read_once(frame: bytes, limit: int = FRAME_LIMIT) -> m.Message:
     """As :func:`decode`, once for all who get the same bytes: messages never change."""
+    return _read(frame, limit)
+
+
+@lru_cache(maxsize=1024)
+def _read(frame: bytes, limit: int) -> m.Message:
+    # Apart from its caller: left out and given by default would be kept as two calls.
     return decode(frame, limit)
 
 
