@@ -214,7 +214,11 @@ class Agent:
         planner: Planner = SlicePlanner()
         if self.config.target.mode == "mcs":
             planner = MulticlusterPlanner(
-                self.config.cluster, self.source.local, self.others.exports, self.clock.wall_ns
+                self.config.cluster,
+                self.source.local,
+                self.others.exports,
+                self.clock.wall_ns,
+                self.others.member,
             )
         namespaces = self.config.target.namespaces
         return AdmittingPlanner(planner, namespaces.include, namespaces.exclude)

@@ -64,6 +64,11 @@ class Others:
             return False
         return replica.announcements.relaying and remote.known
 
+    def member(self, cluster: str) -> bool:
+        """Whether there may be a cluster of this name; False only once the view is current."""
+        known = {*self._peers, *(origin.cluster for origin in self._replica.remotes)}
+        return cluster in known or not self._replica.announcements.relaying
+
     def staleness(self, origin: Origin) -> float | None:
         """Seconds since the origin was last known to be current; None if never in this life."""
         remote = self._replica.remotes.get(origin)

@@ -99,12 +99,17 @@ class MulticlusterPlanner:
         local: Callable[[ServiceKey], LocalService],
         exports: Callable[[ServiceKey], Mapping[str, ExportedService]],
         wall_ns: Callable[[], int],
+        member: Callable[[str], bool],
     ) -> None:
-        """``cluster`` is our own id, ``exports`` are what the other clusters export."""
+        """``cluster`` is our own id, ``exports`` are what the other clusters export.
+
+        ``member(cluster)`` says whether there may be such a cluster, as far as is known.
+        """
         self._cluster = cluster
         self._local = local
         self._exports = exports
         self._wall_ns = wall_ns
+        self._member = member
 
     def plan(
         self,
@@ -126,6 +131,7 @@ class MulticlusterPlanner:
             settings=SliceSettings(),
             deletable=lambda cluster: cluster == self._cluster or deletable(cluster),
             now=now,
+            member=self._member,
             refusal=refusal,
         )
         writes = list(full_plan(key, merged, endpoints, observed_of(key, owned), given).changes)

@@ -6,8 +6,8 @@ one; its status is written when its spec is as it shall be.  Each pass plans wha
 and a pass over a finished result plans nothing.
 
 Nothing is taken away before a complete state of its source cluster is known (M9): while an
-exporting cluster, as the import's status has it, is not known completely, the import and its
-derived Service stay as they are.
+exporting cluster is not known completely, as slices or the import's status name it, the import and
+its derived Service stay as they are.  What names no member, somebody else wrote into the status.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from clusters.multicluster.service_import import (
     needs_derived,
     status_change,
 )
+from clusters.slice_names import source_cluster_of
 from clusters.slices import Plan, SliceSettings
 from clusters.slices import full_plan as slices_plan
 
@@ -53,6 +54,8 @@ class Circumstances:
     """Whether a complete state of a source cluster is known, so that what it lacks may go."""
     now: str
     """This moment, as :func:`~clusters.multicluster.conditions.instant` has it."""
+    member: Callable[[str], bool] = lambda _: True
+    """Whether a cluster may be one of the clusterset, as far as is known."""
     refusal: str = ""
     """Why the derived Service could not be written last time, "" when it could."""
     owner_first: bool = True
@@ -85,7 +88,7 @@ def full_plan(
     ``endpoints`` by source cluster, ours among them.
     """
     existing = observed.service_import
-    held = not all(map(given.deletable, _exporters(existing)))
+    held = not all(map(given.deletable, _exporters(observed, given.member)))
     if merged is None:
         return _removal(key, observed, given, held=held)
     if existing is None:
@@ -166,15 +169,17 @@ def _slices(
     )
 
 
-def _exporters(service_import: Manifest | None) -> list[str]:
-    """Clusters that an import's status names."""
-    status = {} if service_import is None else service_import.get("status")
+def _exporters(observed: Observed, member: Callable[[str], bool]) -> set[str]:
+    """Clusters of which something is written here, as slices and the import's status have it."""
+    status = {} if observed.service_import is None else observed.service_import.get("status")
     listed = status.get("clusters") if isinstance(status, dict) else None
-    return [
+    named = {
         str(item.get("cluster"))
         for item in (listed if isinstance(listed, list) else [])
         if isinstance(item, dict)
-    ]
+    }
+    sources = {source_cluster_of(manifest) for manifest in observed.slices}
+    return {*filter(member, named), *filter(None, sources)}
 
 
 def _removal(key: ServiceKey, observed: Observed, given: Circumstances, *, held: bool) -> Plan:

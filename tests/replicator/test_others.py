@@ -1,4 +1,4 @@
-"""What may be deleted of the other clusters, and how long they have been silent."""
+"""What an agent knows of the others: who may be one, whose things may go, how long silent."""
 
 from __future__ import annotations
 
@@ -40,3 +40,22 @@ def test_of_a_cluster_never_heard_of_nothing_is_deletable() -> None:
     _, others = restarted()
     assert not others.deletable("tundra")
     assert others.staleness(Origin("tundra")) is None
+
+
+def test_whoever_is_named_may_be_a_member_until_the_view_is_current() -> None:
+    world = World("fjord", "mesa", "dune")
+    world.connect("fjord", "mesa")
+    world["mesa"].publish("10.2.0.1")
+    world.run(3.0)
+    replica = world["fjord"].replica
+    others = Others(replica, {"dune"}, lambda: world.now)
+
+    assert replica.announcements.relaying
+    assert others.member("mesa"), "heard"
+    assert others.member("dune"), "configured, never heard"
+    assert not others.member("moon")
+    assert not others.deletable("dune")
+
+    replica.announcements.relaying = False
+    assert others.member("moon")
+    assert not others.deletable("mesa")

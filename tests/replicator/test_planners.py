@@ -32,7 +32,11 @@ class Bed:
         self.view: dict[str, list[Endpoint]] = {}
         self.known: set[str] = {"mesa"}
         self.planner = MulticlusterPlanner(
-            "fjord", lambda _: self.local, lambda _: self.exports, lambda: NOW_NS
+            "fjord",
+            lambda _: self.local,
+            lambda _: self.exports,
+            lambda: NOW_NS,
+            lambda cluster: cluster in {"fjord", "mesa"},
         )
 
     def plan(self) -> list[SliceChange]:
@@ -148,3 +152,13 @@ def test_our_unexport_needs_no_complete_state_but_that_of_others_does() -> None:
     bed.known = {"mesa"}
     bed.settle()
     assert bed.server.objects == {}
+
+
+def test_a_status_that_names_a_stranger_is_put_right() -> None:
+    bed = Bed()
+    bed.theirs()
+    bed.settle()
+    bed.server.of("ServiceImport")["status"]["clusters"] = [{"cluster": "moon"}]
+    bed.settle()
+    assert sources(bed) == ["mesa"]
+    assert bed.server.of("ServiceImport")["status"]["clusters"] == [{"cluster": "mesa"}]

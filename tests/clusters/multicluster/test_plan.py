@@ -409,6 +409,37 @@ def test_m9_while_an_exporter_is_not_known_nothing_of_the_import_changes() -> No
     assert _without_versions(server).keys() == before.keys()
 
 
+def test_m9_a_cluster_that_somebody_wrote_into_the_status_holds_nothing() -> None:
+    server = Server()
+    server.sync(EXPORTS, BOTH)
+    before = _without_versions(server)
+    members = set(EXPORTS)
+    server.of("ServiceImport")["status"]["clusters"] = [{"cluster": "moon"}]
+    server.of("ServiceImport")["spec"]["internalTrafficPolicy"] = "Local"
+
+    assert server.sync(EXPORTS, BOTH, members.__contains__) == []
+    server.sync(EXPORTS, BOTH, members.__contains__, member=members.__contains__)
+
+    assert _without_versions(server) == before
+    server.of("ServiceImport")["status"]["clusters"] = [{"cluster": "moon"}]
+    server.sync({}, {}, members.__contains__, member=members.__contains__)
+    assert server.objects == {}
+
+
+def test_m9_an_import_stays_under_slices_whose_cluster_is_not_known() -> None:
+    server = Server()
+    server.sync(EXPORTS, BOTH)
+    server.of("ServiceImport").pop("status")
+
+    server.sync({}, {}, lambda cluster: cluster == "fjord", member=lambda _: False)
+
+    assert sorted(kind for kind, _ in server.objects) == [
+        "EndpointSlice",
+        "Service",
+        "ServiceImport",
+    ]
+
+
 def test_m9_endpoints_go_on_only_under_the_ports_the_import_shows() -> None:
     server = Server()
     older = export(0, ports=[HTTP])
