@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import yaml
 
-from .kube.api import Api, Objects
+from .kube.api import Api, Object, Objects
 from .kube.audit import Call
 from .kube.control_plane import ControlPlane
 from .kube.ports import free_ports
@@ -56,6 +56,9 @@ class Mesh:
     watch until something is so and fail the test if it never is.
     """
 
+    export = "all"
+    mode = "endpointslices"
+
     def __init__(self, planes: Mapping[str, ControlPlane], folder: Path) -> None:
         self.planes = dict(planes)
         self.agents: dict[str, Program] = {}
@@ -71,7 +74,18 @@ class Mesh:
                 operator, health = others.pop(), others.pop()
                 kubeconfig = await plane.service_account_kubeconfig(*ACCOUNT)
                 config = self._folder / name / "agent.yaml"
-                _configure(config, kubeconfig, operator=operator, health=health)
+                source = {
+                    "kind": "kubernetes",
+                    "kubeconfig": str(kubeconfig),
+                    "export": self.export,
+                }
+                changes = {
+                    "operator": f"127.0.0.1:{operator}",
+                    "health": f"127.0.0.1:{health}",
+                    "source": source,
+                    "target": {"mode": self.mode},
+                }
+                _change(config, changes)
                 probe = await stack.enter_async_context(Api(f"http://127.0.0.1:{health}"))
                 self.agents[name] = _agent(name, config, probe)
                 stack.push_async_callback(self.agents[name].kill)
@@ -161,17 +175,21 @@ class Mesh:
     async def writes_since(self, marks: Mapping[str, int], cluster: str) -> list[Call]:
         """All writes asked for by the cluster's agent since, but those for sentinels."""
         calls = await self.calls_since(marks, cluster)
+        of_sentinels = await self._of_sentinels(cluster)
+        return [call for call in calls if call.is_write and call.name not in of_sentinels]
+
+    async def _of_sentinels(self, cluster: str) -> set[str]:
+        """Names of the objects that exist because of sentinels."""
         every = await self.planes[cluster].admin.get(
             SLICES, {"labelSelector": IMPORTED_SERVICE_LABEL}
         )
-        of_sentinels = names(
-            [
-                one
-                for one in every["items"]
-                if one["metadata"]["labels"][IMPORTED_SERVICE_LABEL].startswith(SENTINEL)
-            ]
-        )
-        return [call for call in calls if call.is_write and call.name not in of_sentinels]
+        return names([one for one in every["items"] if is_of_sentinel(one)])
+
+
+def is_of_sentinel(one: Object) -> bool:
+    """Whether an object of ours is for a sentinel; tells by its label."""
+    service: str = one["metadata"]["labels"][IMPORTED_SERVICE_LABEL]
+    return service.startswith(SENTINEL)
 
 
 def _init(folder: Path, peer_ports: Mapping[str, int]) -> None:
@@ -189,17 +207,6 @@ def _init(folder: Path, peer_ports: Mapping[str, int]) -> None:
     assert done.returncode == 0, f"replicator init: {done.returncode}\n{done.stdout}{done.stderr}"
     for name, port in peer_ports.items():
         _change(folder / name / "agent.yaml", {"listen": f"127.0.0.1:{port}"})
-
-
-def _configure(config: Path, kubeconfig: Path, *, operator: int, health: int) -> None:
-    source = {"kind": "kubernetes", "kubeconfig": str(kubeconfig), "export": "all"}
-    changes = {
-        "operator": f"127.0.0.1:{operator}",
-        "health": f"127.0.0.1:{health}",
-        "source": source,
-        "target": {"mode": "endpointslices"},
-    }
-    _change(config, changes)
 
 
 def _change(config: Path, changes: Mapping[str, Any]) -> None:

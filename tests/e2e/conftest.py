@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: three control planes for the whole run, and the name of a test.
+"""Fixtures of the end-to-end tests: control planes for the whole run, and the name of a test.
 
 ``REPLICATOR_E2E_KUBE=1.34.4`` runs everything on another Kubernetes release (built at first use).
 When a test fails, the last lines of every program's log are part of its report; the whole logs
@@ -22,10 +22,13 @@ from .agents import ACCOUNT, Mesh
 from .kube import build
 from .kube.control_plane import ControlPlane
 from .kube.processes import tail
+from .multicluster import RBAC as MULTICLUSTER_RBAC
+from .multicluster import MulticlusterMesh, apply_crds
 from .objects import NAMESPACE, NODE, NODES
 
 RBAC = Path(__file__).with_name("kube") / "rbac.yaml"
 CLUSTERS = ("a", "b", "c")
+MULTICLUSTER = ("east", "west")
 LOGS: pytest.StashKey[Path] = pytest.StashKey()
 
 Planes = dict[str, ControlPlane]
@@ -87,6 +90,49 @@ async def mesh(running_mesh: Mesh) -> Mesh:
     return running_mesh
 
 
+@pytest.fixture(scope="session")
+def crds() -> tuple[Path, ...]:
+    """Return the files of the Multi-Cluster Services API's CRDs."""
+    try:
+        return build.multicluster_crds()
+    except build.BuildError as error:
+        pytest.fail(f"cannot get the CRDs: {error}", pytrace=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def multicluster_planes(
+    programs: build.Programs, crds: tuple[Path, ...], run_folder: Path
+) -> AsyncIterator[Planes]:
+    """Two control planes with the CRDs, the agent's account and the namespace ``shop``."""
+    made = {
+        name: ControlPlane(name, len(CLUSTERS) + index, programs, run_folder / name)
+        for index, name in enumerate(MULTICLUSTER)
+    }
+    async with AsyncExitStack() as stack:
+        await asyncio.gather(*(stack.enter_async_context(plane) for plane in made.values()))
+        for plane in made.values():
+            await plane.create_namespace(NAMESPACE)
+            await plane.create_from(MULTICLUSTER_RBAC)
+            await apply_crds(plane, crds)
+        yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def running_multicluster(
+    multicluster_planes: Planes, run_folder: Path
+) -> AsyncIterator[MulticlusterMesh]:
+    """Return an agent in mode ``mcs`` for each of them; for ``mcs`` only."""
+    async with MulticlusterMesh(multicluster_planes, run_folder / "agents-mcs") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def mcs(running_multicluster: MulticlusterMesh) -> MulticlusterMesh:
+    """Return the agents in mode ``mcs``, all of them running and ready."""
+    await running_multicluster.start_all()
+    return running_multicluster
+
+
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """Name of a Service that no other test uses; readable, and short enough for a label."""
@@ -104,7 +150,7 @@ def pytest_runtest_makereport(
     folder = item.config.stash.get(LOGS, None)
     if report.failed and folder is not None:
         # The agents come last, where a reader looks first.
-        logs = sorted(folder.glob("*/logs/*.log")) + sorted(folder.glob("agents/*/logs/*.log"))
+        logs = sorted(folder.glob("*/logs/*.log")) + sorted(folder.glob("agents*/*/logs/*.log"))
         ends = [tail(log) for log in logs]
         report.sections.append((f"logs below {folder}", "\n".join(ends)))
     return report

@@ -32,6 +32,12 @@ from pathlib import Path
 
 DEFAULT_VERSION = "1.36.3"
 ETCD_VERSION = "3.6.16"
+MULTICLUSTER_MODULE = "sigs.k8s.io/mcs-api"
+MULTICLUSTER_VERSION = "0.5.2"
+MULTICLUSTER_CRDS = (
+    "multicluster.x-k8s.io_serviceexports.yaml",
+    "multicluster.x-k8s.io_serviceimports.yaml",
+)
 PROGRESS_SECONDS = 15.0
 STAGING = re.compile(r"^\s*(k8s\.io/[a-z0-9-]+) => \./staging/", re.MULTILINE)
 
@@ -121,6 +127,24 @@ def ensure(version: str = DEFAULT_VERSION) -> Programs:
         apiserver=home / kubernetes.folder / "kube-apiserver",
         controller_manager=home / kubernetes.folder / "kube-controller-manager",
     )
+
+
+def multicluster_crds() -> tuple[Path, ...]:
+    """Return the CRDs of the Multi-Cluster Services API, copied from their Go module once."""
+    folder = cache_folder() / f"mcs-api-{MULTICLUSTER_VERSION}"
+    wanted = tuple(folder / name for name in MULTICLUSTER_CRDS)
+    if not all(path.is_file() for path in wanted):
+        folder.mkdir(parents=True, exist_ok=True)
+        module = f"{MULTICLUSTER_MODULE}@v{MULTICLUSTER_VERSION}"
+        answer = _Go(folder).run(
+            ("mod", "download", "-json", module), doing=f"downloading {module}"
+        )
+        source = Path(json.loads(answer)["Dir"]) / "config" / "crd"
+        for path in wanted:
+            part = path.with_name(f"{path.name}.{os.getpid()}.part")
+            part.write_bytes((source / path.name).read_bytes())
+            part.replace(path)
+    return wanted
 
 
 def _ensure_release(release: Release) -> None:

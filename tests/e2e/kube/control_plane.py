@@ -43,6 +43,7 @@ CONTROLLERS = (
 COLLECTIONS = {
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
 }
@@ -110,7 +111,7 @@ class ControlPlane:
         )
 
     async def create_from(self, manifest: Path) -> None:
-        """Create the objects of a YAML file of namespaces, service accounts and cluster roles."""
+        """Create the objects of a YAML file, of the kinds in ``COLLECTIONS``."""
         for item in _load(manifest):
             namespace = item["metadata"].get("namespace", "")
             await self.admin.create(COLLECTIONS[item["kind"]].format(namespace=namespace), item)
