@@ -28,7 +28,8 @@ from .objects import NAMESPACE, NODE, NODES
 
 RBAC = Path(__file__).with_name("kube") / "rbac.yaml"
 CLUSTERS = ("a", "b", "c")
-MULTICLUSTER = ("east", "west")
+MULTICLUSTER = {"east": True, "west": True, "north": False}
+"""Clusters of the Multi-Cluster Services tests, and whether they have IPv6 beside IPv4."""
 LOGS: pytest.StashKey[Path] = pytest.StashKey()
 
 Planes = dict[str, ControlPlane]
@@ -103,10 +104,10 @@ def crds() -> tuple[Path, ...]:
 async def multicluster_planes(
     programs: build.Programs, crds: tuple[Path, ...], run_folder: Path
 ) -> AsyncIterator[Planes]:
-    """Two control planes with the CRDs, the agent's account and the namespace ``shop``."""
+    """Three control planes with the CRDs, the agent's account and the namespace ``shop``."""
     made = {
-        name: ControlPlane(name, len(CLUSTERS) + index, programs, run_folder / name)
-        for index, name in enumerate(MULTICLUSTER)
+        name: ControlPlane(name, len(CLUSTERS) + index, programs, run_folder / name, dual=dual)
+        for index, (name, dual) in enumerate(MULTICLUSTER.items())
     }
     async with AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(plane) for plane in made.values()))

@@ -1,4 +1,4 @@
-"""The Multi-Cluster Services API on two real clusters: exports, imports and what they say.
+"""The Multi-Cluster Services API on real clusters: exports, imports and what they say.
 
 Every test has a Service name of its own, so the tests share the clusters and run in any order.
 """

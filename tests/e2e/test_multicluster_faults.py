@@ -63,9 +63,9 @@ async def test_agents_restarted_twice_while_cut_off_delete_nothing(
     await mcs.flush()
     marks = mcs.marks()
 
-    await mcs.agents["east"].kill()
+    await asyncio.gather(*(mcs.agents[other].kill() for other in mcs.others("west")))
     for _ in range(2):
-        # Ready means that it has waited in vain for its peer and acts on what it knows.
+        # Ready means that it has waited in vain for its peers and acts on what it knows.
         await mcs.agents["west"].restart(kill=True)
         own = f"{name}-own-{mcs.agents['west'].pid}"
         await mcs.offer("west", own, {"10.4.21.1": True})
@@ -75,7 +75,7 @@ async def test_agents_restarted_twice_while_cut_off_delete_nothing(
     deletes = [call for call in await mcs.calls_since(marks, "west") if call.verb == "delete"]
     assert deletes == []
     assert (await mcs.expect_import("west", name, {"east"})).written == before
-    await mcs.agents["east"].start()
+    await mcs.start_all()
     await mcs.flush()
     assert (await mcs.expect_import("west", name, {"east"})).written == before
 

@@ -129,6 +129,16 @@ class Api:
         seen = "never listed" if objects is None else json.dumps(objects, indent=1)[:4000]
         raise WaitError(f"{what}: not so within {seconds:.0f} s; last seen in {path}:\n{seen}")
 
+    async def events_within(self, path: str, seconds: int) -> Objects:
+        """All that happens to a collection within ``seconds``, as watch events.
+
+        The API server measures the time; what was there before is no event.
+        """
+        listed = await self.get(path)
+        version = listed["metadata"]["resourceVersion"]
+        query = {"resourceVersion": version, "timeoutSeconds": str(seconds)}
+        return [event async for event in self._events(path, query)]
+
     async def _states(self, path: str, query: Mapping[str, str] | None) -> AsyncGenerator[Objects]:
         """Yield all objects of a collection, now and after each change, for ever."""
         while True:

@@ -52,14 +52,19 @@ COLLECTIONS = {
 class ControlPlane:
     """An asynchronous context manager; entering starts all programs, leaving ends them.
 
-    ``index`` (0-50) keeps the Service addresses of several control planes apart.  All files lie in
-    ``folder`` and stay there: ``logs/*.log``, ``audit.log``, ``admin.kubeconfig``.
+    ``index`` (0-50) keeps the Service addresses of several control planes apart; with ``dual``
+    Services may have IPv6 addresses, too.  All files lie in ``folder`` and stay there:
+    ``logs/*.log``, ``audit.log``, ``admin.kubeconfig``.
     """
 
-    def __init__(self, name: str, index: int, programs: Programs, folder: Path) -> None:
+    def __init__(
+        self, name: str, index: int, programs: Programs, folder: Path, *, dual: bool = False
+    ) -> None:
         self.name = name
         self.folder = folder
         self.service_range = f"10.{200 + index}.0.0/16"
+        if dual:
+            self.service_range += f",fd00:{200 + index}::/112"
         self.audit = AuditLog(folder / "audit.log")
         self.built = programs
         self._ports = ReservedPorts()
