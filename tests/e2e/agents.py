@@ -1,28 +1,23 @@
-"""The agents under test: one process a cluster, as an operator would run it, and what they did.
+"""Clusters with the agents under test, and what those did.
 
-Certificates and configurations come from ``replicator init``; each agent talks to its API server
-with the token of its own service account and so with the rights of ``kube/rbac.yaml`` and no more.
+Each agent talks to its API server with the token of its own service account, and so with the rights
+of ``kube/rbac.yaml`` and no more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import yaml
-
-from .kube.api import Api, Object, Objects
+from .agent_programs import Agents
+from .kube.api import Object, Objects
 from .kube.audit import Call
 from .kube.control_plane import ControlPlane
-from .kube.ports import free_ports
 from .kube.processes import Program
 from .objects import (
     IMPORTED_SERVICE_LABEL,
@@ -34,18 +29,9 @@ from .objects import (
     readiness,
 )
 
-ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-m", "replicator")
-# The agent takes variables of this prefix for settings; those of the tests are none of them.
-ENVIRONMENT = {
-    **{key: value for key, value in os.environ.items() if not key.startswith("REPLICATOR_")},
-    "PYTHONPATH": str(ROOT),
-    "PYTHONUNBUFFERED": "1",
-}
 ACCOUNT = ("replicator-system", "replicator-agent")
 ACCOUNT_USER = f"system:serviceaccount:{ACCOUNT[0]}:{ACCOUNT[1]}"
 EXPECT_SECONDS = 60.0
-INIT_SECONDS = 60.0
 SENTINEL = "sentinel-"
 
 
@@ -66,31 +52,12 @@ class Mesh:
         self._exits = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        ports = free_ports(3 * len(self.planes))
-        peers, others = ports[: len(self.planes)], ports[len(self.planes) :]
-        _init(self._folder, dict(zip(self.planes, peers, strict=True)))
-        async with AsyncExitStack() as stack:
-            for name, plane in self.planes.items():
-                operator, health = others.pop(), others.pop()
-                kubeconfig = await plane.service_account_kubeconfig(*ACCOUNT)
-                config = self._folder / name / "agent.yaml"
-                source = {
-                    "kind": "kubernetes",
-                    "kubeconfig": str(kubeconfig),
-                    "export": self.export,
-                }
-                changes = {
-                    "operator": f"127.0.0.1:{operator}",
-                    "health": f"127.0.0.1:{health}",
-                    "source": source,
-                    "target": {"mode": self.mode},
-                }
-                _change(config, changes)
-                probe = await stack.enter_async_context(Api(f"http://127.0.0.1:{health}"))
-                self.agents[name] = _agent(name, config, probe)
-                stack.push_async_callback(self.agents[name].kill)
-            await self.start_all()
-            self._exits = stack.pop_all()
+        kubeconfigs = {
+            name: await plane.service_account_kubeconfig(*ACCOUNT)
+            for name, plane in self.planes.items()
+        }
+        running = Agents(kubeconfigs, self._folder, export=self.export, mode=self.mode)
+        self.agents = await self._exits.enter_async_context(running)
         return self
 
     async def __aexit__(
@@ -190,35 +157,3 @@ def is_of_sentinel(one: Object) -> bool:
     """Whether an object of ours is for a sentinel; tells by its label."""
     service: str = one["metadata"]["labels"][IMPORTED_SERVICE_LABEL]
     return service.startswith(SENTINEL)
-
-
-def _init(folder: Path, peer_ports: Mapping[str, int]) -> None:
-    """Make certificates and configurations; fails with the command's own words."""
-    clusters = [f"--cluster={name}=127.0.0.1:{port}" for name, port in peer_ports.items()]
-    done = subprocess.run(
-        [*COMMAND, "init", str(folder), "--clusterset=e2e", *clusters],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        timeout=INIT_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"replicator init: {done.returncode}\n{done.stdout}{done.stderr}"
-    for name, port in peer_ports.items():
-        _change(folder / name / "agent.yaml", {"listen": f"127.0.0.1:{port}"})
-
-
-def _change(config: Path, changes: Mapping[str, Any]) -> None:
-    settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-    config.write_text(yaml.safe_dump({**settings, **changes}), encoding="utf-8")
-
-
-def _agent(name: str, config: Path, probe: Api) -> Program:
-    return Program(
-        f"agent of {name}",
-        [*COMMAND, "agent", "--config", str(config)],
-        log=config.parent / "logs" / f"{name}-agent.log",
-        ready=lambda: probe.answers_ok("/readyz"),
-        environment=ENVIRONMENT,
-    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .agents import EXPECT_SECONDS, SENTINEL, Mesh, is_of_sentinel
-from .kube.api import Object, Objects
+from .kube.api import Api, Object, Objects
 from .kube.control_plane import ControlPlane
 from .objects import (
     IMPORTED_SERVICE_LABEL,
@@ -25,6 +25,7 @@ from .objects import (
 )
 
 RBAC = Path(__file__).with_name("kube") / "rbac-mcs.yaml"
+GROUP = "multicluster.x-k8s.io"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 REMOVED_SECONDS = 20.0
 """What the conformance suite allows between the last unexport and the end of the import."""
@@ -242,17 +243,20 @@ async def apply_crds(plane: ControlPlane, crds: tuple[Path, ...]) -> None:
     """Install the CRDs and wait until both versions of both are served."""
     for path in crds:
         await plane.create_from(path)
-    await plane.admin.wait_for(
+    await wait_for_crds(plane.admin)
+
+
+async def wait_for_crds(admin: Api) -> None:
+    """Return once both versions of both resources are served."""
+    await admin.wait_for(
         CRDS,
-        lambda found: len(found) == len(crds) and all(map(_is_established, found)),
+        lambda found: sum(map(_is_ours_and_established, found)) == 2,
         what="the CRDs are established",
     )
     for version in ("v1beta1", "v1alpha1"):
         # A list is refused for a moment after that; waiting goes on until one is answered.
-        await plane.admin.wait_for(
-            imports_in(version=version), lambda _: True, what="imports are listed"
-        )
-    await plane.admin.wait_for(exports_in(), lambda _: True, what="exports are listed")
+        await admin.wait_for(imports_in(version=version), lambda _: True, what="imports are listed")
+    await admin.wait_for(exports_in(), lambda _: True, what="exports are listed")
 
 
 async def remove_crds(plane: ControlPlane) -> None:
@@ -263,5 +267,7 @@ async def remove_crds(plane: ControlPlane) -> None:
     await plane.admin.wait_for(CRDS, lambda left: not left, what="the CRDs are gone")
 
 
-def _is_established(crd: Object) -> bool:
-    return conditions(crd).get("Established", ("", ""))[0] == "True"
+def _is_ours_and_established(crd: Object) -> bool:
+    return (
+        crd["spec"]["group"] == GROUP and conditions(crd).get("Established", ("", ""))[0] == "True"
+    )

@@ -48,14 +48,26 @@ class Api:
     answer of 300 and above, and OSError when the server cannot be reached.
     """
 
-    def __init__(self, server: str, token: str = "", ca: Path | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        token: str = "",
+        ca: Path | None = None,
+        *,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
         self._server = server
         self._token = token
         self._ca = ca
+        self._certificate = certificate
+        self._key = key
         self._open_session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         trust = ssl.create_default_context(cafile=self._ca) if self._ca else True
+        if self._certificate is not None and isinstance(trust, ssl.SSLContext):
+            trust.load_cert_chain(self._certificate, self._key)
         self._open_session = aiohttp.ClientSession(
             self._server,
             headers={"Authorization": f"Bearer {self._token}"} if self._token else None,
@@ -120,7 +132,7 @@ class Api:
         """
         objects: Objects | None = None
         try:
-            async with asyncio.timeout(seconds), aclosing(self._states(path, query)) as states:
+            async with asyncio.timeout(seconds), aclosing(self.states(path, query)) as states:
                 async for objects in states:
                     if until(objects):
                         return objects
@@ -139,7 +151,9 @@ class Api:
         query = {"resourceVersion": version, "timeoutSeconds": str(seconds)}
         return [event async for event in self._events(path, query)]
 
-    async def _states(self, path: str, query: Mapping[str, str] | None) -> AsyncGenerator[Objects]:
+    async def states(
+        self, path: str, query: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[Objects]:
         """Yield all objects of a collection, now and after each change, for ever."""
         while True:
             try:

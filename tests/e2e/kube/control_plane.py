@@ -11,6 +11,7 @@ account and no more, and writes an audit log in which its calls can be counted.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -53,16 +54,24 @@ class ControlPlane:
     """An asynchronous context manager; entering starts all programs, leaving ends them.
 
     ``index`` (0-50) keeps the Service addresses of several control planes apart; with ``dual``
-    Services may have IPv6 addresses, too.  All files lie in ``folder`` and stay there:
-    ``logs/*.log``, ``audit.log``, ``admin.kubeconfig``.
+    Services may have IPv6 addresses, too; ``more_controllers`` run beside the usual.  All files lie
+    in ``folder`` and stay there: ``logs/*.log``, ``audit.log``, ``admin.kubeconfig``.
     """
 
     def __init__(
-        self, name: str, index: int, programs: Programs, folder: Path, *, dual: bool = False
+        self,
+        name: str,
+        index: int,
+        programs: Programs,
+        folder: Path,
+        *,
+        dual: bool = False,
+        more_controllers: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.folder = folder
         self.service_range = f"10.{200 + index}.0.0/16"
+        self.controllers = (*CONTROLLERS, *more_controllers)
         if dual:
             self.service_range += f",fd00:{200 + index}::/112"
         self.audit = AuditLog(folder / "audit.log")
@@ -239,7 +248,7 @@ class ControlPlane:
                 "kubeconfig": self._kubeconfig(user, files.controller_manager_token),
                 "use-service-account-credentials": "true",
                 "root-ca-file": files.ca,
-                "controllers": ",".join(CONTROLLERS),
+                "controllers": ",".join(self.controllers),
                 "leader-elect": "false",
                 "bind-address": "127.0.0.1",
                 "secure-port": port,

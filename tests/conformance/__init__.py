@@ -1,0 +1,1 @@
+"""Runs the official conformance suite of the Multi-Cluster Services API against our agents."""
