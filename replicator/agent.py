@@ -18,12 +18,13 @@ from typing import Any, assert_never
 import structlog
 
 from clusters.base import Clock, Cluster
+from clusters.lease import LeaseStore
 from clusters.model import ServiceKey
 from clusters.work_queue import WorkQueue
 from crdt import Change, Origin
 from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
-from replicator.composition import make_clusters, restore_own, restore_remotes
+from replicator.composition import make_clusters, make_lease, restore_own, restore_remotes
 from replicator.condition import Condition
 from replicator.config import Config
 from replicator.decisions import Decisions
@@ -39,6 +40,7 @@ from replicator.effects import (
     Store,
     Wake,
 )
+from replicator.election import Elector
 from replicator.errors import JournalError
 from replicator.exporter import Exporter
 from replicator.feed import Feed
@@ -46,6 +48,7 @@ from replicator.handshake import Self
 from replicator.identity import PeerIdentity
 from replicator.importer import Importer
 from replicator.journal import Journal, OwnBatch
+from replicator.leadership import Leadership
 from replicator.links import Links
 from replicator.load import Load
 from replicator.networks import AllowLists
@@ -55,6 +58,7 @@ from replicator.ops.metrics import Metrics
 from replicator.ops.server import OperatorServer
 from replicator.others import Others
 from replicator.overlay import chosen
+from replicator.own_origin import OwnOrigin
 from replicator.planners import AdmittingPlanner, MulticlusterPlanner, Planner, SlicePlanner
 from replicator.projection import ClusterInfo, cluster_element, service_of
 from replicator.publisher import Publisher
@@ -67,6 +71,7 @@ from replicator.readiness import (
 )
 from replicator.recorder import Recorder
 from replicator.replica import Replica
+from replicator.siblings import reconciled
 from replicator.snapshots import OriginSnapshot
 from replicator.staleness import Rule
 from replicator.system_clock import process_seconds
@@ -80,6 +85,13 @@ from replicator.withdrawals import Withdrawals
 
 _TICK_SECONDS = 0.1
 _GRACE_SECONDS = 5.0
+_RELEASE_SECONDS = 1.0
+"""How long a stop waits for the lease to be given back."""
+_HEARD_SECONDS = 0.5
+"""How long a stop waits for our siblings to hold what we published last."""
+_LOOK_SECONDS = 0.01
+_INSTANCE = "instance"
+"""The instance id of the last life on this state folder."""
 _log = structlog.get_logger()
 
 
@@ -96,6 +108,7 @@ class Agent:
         clusters: tuple[Cluster, Cluster | None],
         tls: LiveTls,
         *,
+        election: tuple[LeaseStore, Elector] | None,
         empty_state: bool,
     ) -> None:
         """Use :meth:`build`."""
@@ -110,7 +123,7 @@ class Agent:
         expected = self.others.expected()
         self.start = Start(clock.monotonic(), empty_state, chosen(config.cluster, expected, {}))
         self.feed = Feed(clock, replica.allowed)
-        self.metrics = Metrics(config.cluster, [peer.cluster for peer in config.peers])
+        self.metrics = Metrics(config.cluster, sorted(expected))
         self.equal_at: dict[int, float] = {}
         """Session number to the monotonic time its digest last equalled ours."""
         self.load = Load()
@@ -118,10 +131,20 @@ class Agent:
         self._first_head = asyncio.Event()
         self.recorder = Recorder(journal, replica.remotes, clock)
         self.links = Links(replica, self.recorder, clock, rng, self.perform, expected)
-        self.publisher = Publisher(replica, journal, clock, self.perform, self._publish_changes)
+        self.publisher = Publisher(
+            replica, journal, clock, self.perform, self._publish_changes, self._may_publish
+        )
         self.exports: WorkQueue[ServiceKey] = WorkQueue(clock)
         self.imports: WorkQueue[ServiceKey] = WorkQueue(clock)
-        self.exporter = Exporter(self.source, replica.own, self.exports, clock, self.publisher.wake)
+        info = ClusterInfo(config.region, replica.me.uid, __version__)
+        self.exporter = Exporter(
+            self.source,
+            replica.own,
+            self.exports,
+            clock,
+            self.publisher.wake,
+            dict([cluster_element(config.cluster, info)]),
+        )
         self.importer = (
             None
             if self.target is None
@@ -136,12 +159,19 @@ class Agent:
                     self.start.at,
                     lambda: replica.steering.rules,
                     lambda key: replica.own.index.has_ready(key),  # noqa: PLW0108 - the index changes
-                    {origin.cluster for origin in replica.remotes},
+                    {remote.origin.cluster for remote in self.others.remotes()},
                 ),
                 withdrawals=Withdrawals(config.guard, config.stale.after, self.start.at),
                 planner=self._planner(),
+                writes=self._leads,
             )
         )
+        self.leadership: Leadership | None = None
+        """None without a lease: then we always lead."""
+        if election is not None:
+            self.leadership = Leadership(
+                *election, replica, clock, self.perform, self._first_head.is_set, self._led
+            )
         self.decisions = Decisions(self)
         self.views = Views(self)
         self.gauges = Gauges(self)
@@ -159,6 +189,7 @@ class Agent:
     ) -> Agent:
         """Open the journal, restore, and put the parts together; raises the parts' typed errors."""
         clusters = await make_clusters(config, clock, rng, environ)
+        lease = make_lease(config, clusters[0])
         journal = await Journal.open(config.state)
         try:
             state, stored = await journal.load()
@@ -170,22 +201,44 @@ class Agent:
                 uid=uid,
                 software=__version__,
                 frame_limit=config.limits.frame,
+                leased=lease is not None,
             )
             own = restore_own(Origin(config.cluster), tls.credentials.signer(), state)
             own.entry_limit = config.limits.entry
             trust = tls.credentials.trust_store()
             allowed = AllowLists(config.cluster, config.networks)
-            replica = Replica(me, own, trust, restore_remotes(stored, allowed), allowed)
-            known = {peer.cluster for peer in config.peers}
-            for cluster in sorted(known | {origin.cluster for origin in replica.remotes}):
+            found = restore_remotes(stored, allowed)
+            remotes = reconciled(own, found, leased=lease is not None)
+            replica = Replica(me, own, trust, remotes, allowed)
+            known = {peer.cluster for peer in config.peers} - {config.cluster}
+            origins = {origin.cluster for origin in replica.remotes} - {config.cluster}
+            for cluster in sorted(known | origins):
                 bound = await journal.recall(f"uid/{cluster}")
                 if bound:
                     replica.uids[cluster] = bound.decode()
+            election = None
+            if lease is not None:
+                former = await journal.recall(_INSTANCE) or b""
+                await journal.remember(_INSTANCE, me.instance.encode())
+                elector = Elector(me.instance, former=former.decode())
+                elector.exceed(replica.siblings.epoch, clock.monotonic())
+                election = lease, elector
         except BaseException:
             await journal.close()
             raise
         replica.expect_members(known, clock.monotonic())
-        return cls(config, clock, rng, journal, replica, clusters, tls, empty_state=state is None)
+        empty = state is None and (own.leading or not replica.siblings.warm)
+        return cls(
+            config,
+            clock,
+            rng,
+            journal,
+            replica,
+            clusters,
+            tls,
+            election=election,
+            empty_state=empty,
+        )
 
     # ---- running -------------------------------------------------------------------------------
 
@@ -205,9 +258,10 @@ class Agent:
             me = self.replica.me
             _log.info("agent_started", cluster=me.cluster, instance=me.instance)
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(work) for work in self._works(dialer)]
+                writers = [group.create_task(work) for work in self._writers()]
+                others = [group.create_task(work) for work in self._works(dialer)]
                 await stop.wait()
-                await self._shut_down(listener, tasks)
+                await self._shut_down(listener, writers, others)
         _log.info("agent_stopped", cluster=self.config.cluster)
 
     def _planner(self) -> Planner:
@@ -229,12 +283,16 @@ class Agent:
         if self.config.target.mode == "mcs":
             self.imports.add(key)
 
+    def _writers(self) -> list[Any]:
+        """What changes our origin or our cluster."""
+        works: list[Any] = [self.publisher.run(), self.exporter.run()]
+        return works if self.importer is None else [*works, self.importer.run()]
+
     def _works(self, dialer: Dialer) -> list[Any]:
-        works = [self._tick(), self._publish(), self.recorder.run(), self.exporter.run()]
-        works.append(self.tls.run(self.clock))
+        works = [self._tick(), self.recorder.run(), self.tls.run(self.clock)]
         works += [self.links.keep_dialled(peer, dialer) for peer in self.config.peers]
-        if self.importer is not None:
-            works.append(self.importer.run())
+        if self.leadership is not None:
+            works.append(self.leadership.run())
         if self.target is self.source:
             works.append(self.source.run(self._local_changed, self.imports.add))
         else:
@@ -243,47 +301,56 @@ class Agent:
                 works.append(self.target.run(_ignore, self.imports.add))
         return works
 
-    async def _shut_down(self, listener: Listener, tasks: list[asyncio.Task[None]]) -> None:
+    async def _shut_down(
+        self,
+        listener: Listener,
+        writers: list[asyncio.Task[None]],
+        others: list[asyncio.Task[None]],
+    ) -> None:
         self.draining = self.links.draining = True
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _end(writers)
         own = self.replica.own
         try:
-            if own.dirty and self._first_head.is_set() and not own.sealing:
+            if self.publisher.due and not own.sealing:
                 await asyncio.wait_for(self.publisher.publish(), _GRACE_SECONDS)
-            await self.recorder.flush()
-            last = own.clean_stop()
-            await self.journal.persist_own(
-                OwnBatch(
-                    epoch=own.epoch,
-                    ceiling=last,
-                    last_stamp=last,
-                    head=None,
-                    entries=(),
-                    floor=own.elements.floor,
-                )
-            )
+            if own.leading:
+                await self.journal.persist_own(_last_of(own))
         except (JournalError, TimeoutError):
             _log.exception("state_not_flushed")
+        if self.leadership is not None:
+            await self._hand_over(self.leadership)
+        await _end(others)
+        await self.recorder.flush()
         await listener.stop(_GRACE_SECONDS)
 
-    async def _publish(self) -> None:
-        await self.exporter.synced.wait()
-        await self._first_head.wait()
-        info = ClusterInfo(self.config.region, self.replica.me.uid, __version__)
-        element, value = cluster_element(self.config.cluster, info)
-        self.replica.own.state(None, {element: value}, self.clock.wall_ns())
-        await self.publisher.run()
+    async def _hand_over(self, leadership: Leadership) -> None:
+        """Let a sibling have what we published last, then the lease; the links still stand."""
+        until = self.clock.monotonic() + _HEARD_SECONDS
+        while not leadership.heard() and self.clock.monotonic() < until:
+            await self.clock.sleep(_LOOK_SECONDS)
+        await leadership.release(_RELEASE_SECONDS)
+
+    def _leads(self) -> bool:
+        return self.replica.siblings.leads(self.clock.monotonic())
+
+    def _may_publish(self) -> bool:
+        return self._first_head.is_set() and self.exporter.synced.is_set()
+
+    def _led(self) -> None:
+        """A term as our cluster's writer begins: look at all of the cluster, both ways."""
+        self.exporter.begin()
+        self._write_anew(self._importable())
 
     async def _tick(self) -> None:
         while True:
             now = self.clock.monotonic()
             self.perform(self.replica.tick(now, self.clock.wall_ns()))
             self._gates(now)
+            if self.leadership is not None:
+                self.leadership.settle()
             self._review()
             self._compare_digests(now)
-            self.links.review(self.others.expected())
+            self.links.review(self.others.expected(), settled=self._first_head.is_set())
             self.load.note(now, process_seconds(), len(self.exports) + len(self.imports))
             await self.clock.sleep(_TICK_SECONDS)
             self.metrics.set(
@@ -294,12 +361,14 @@ class Agent:
         """Sign and verify with these from now on; the present head is signed anew at once."""
         self.replica.verifier = credentials.trust_store()
         self.replica.own.signer = credentials.signer()
-        self.perform(self.replica.reissue_now(self.clock.wall_ns()))
+        if self._leads():
+            self.perform(self.replica.reissue_now(self.clock.wall_ns()))
 
     def _gates(self, now: float) -> None:
         sessions = self.replica.sessions.values()
         if not self._first_head.is_set() and may_publish(self.start, answered_by(sessions), now):
             self._first_head.set()
+            self.publisher.wake()
         if self.replica.announcements.relaying:
             return
         if is_current(self.start, caught_up_with(sessions, self.replica.remotes), now):
@@ -314,7 +383,7 @@ class Agent:
         """Have written what the policy says of clusters that fell silent or were heard again."""
         if self.importer is None:
             return
-        known = {o.cluster: r for o, r in self.replica.remotes.items() if r.known}
+        known = {r.origin.cluster: r for r in self.others.remotes() if r.known}
         self.importer.review(
             {cluster: remote.fresh_at for cluster, remote in known.items()},
             lambda cluster: known[cluster].index.all_services(),
@@ -349,8 +418,8 @@ class Agent:
                     self.links.wake(number)
                 case Close(number, code, reason):
                     self.links.close(number, code, reason)
-                case Claim():
-                    pass  # without a lease we always lead: there is nobody to ask
+                case Claim(above):
+                    self._claim(above)
                 case Notice(event, fields, serious):
                     (_log.warning if serious else _log.info)(event, **fields)
                 case _ as unreachable:
@@ -358,14 +427,19 @@ class Agent:
         if self.replica.own.dirty:
             self.publisher.wake()
 
+    def _claim(self, above: int) -> None:
+        if self.leadership is not None:
+            self.leadership.claim(above)
+
     def _changed(self, effect: Changed) -> None:
         if self.importer is not None and self.importer.reviews:
             self._review()
-        for key in sorted(effect.services):
-            self.imports.add(key)
-        if effect.seconds is not None:
+        self._write_anew(effect.services)
+        theirs = effect.origin != self.replica.own.origin
+        if effect.seconds is not None and theirs:
             self.metrics.observe_convergence(effect.origin.cluster, effect.seconds)
-        self.metrics.inc("changes", len(effect.changes), origin=effect.origin.cluster)
+        if theirs:
+            self.metrics.inc("changes", len(effect.changes), origin=effect.origin.cluster)
         self.feed.tell(effect.origin, effect.changes, effect.seconds)
 
     def _publish_changes(self, changes: tuple[Change, ...]) -> None:
@@ -394,6 +468,25 @@ class Agent:
     def ready(self) -> tuple[bool, list[str]]:
         """Whether traffic and rollouts may rely on this agent, and why not."""
         return self.condition.ready()
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _last_of(own: OwnOrigin) -> OwnBatch:
+    """What a clean stop leaves in the journal: the exact last stamp as the ceiling."""
+    last = own.clean_stop()
+    return OwnBatch(
+        epoch=own.epoch,
+        ceiling=last,
+        last_stamp=last,
+        head=None,
+        entries=(),
+        floor=own.elements.floor,
+    )
 
 
 def _ignore(_: ServiceKey) -> None:

@@ -50,7 +50,7 @@ class Gauges:
         agent, metrics = self._agent, self._agent.metrics
         connected = set()
         for session in agent.replica.sessions.values():
-            if session.peer is None:
+            if session.peer is None or session.cluster == agent.config.cluster:
                 continue
             connected.add(session.cluster)
             metrics.expect_peer(session.cluster)
@@ -75,6 +75,8 @@ class Gauges:
         metrics.set("queue_depth", len(agent.imports), queue="import")
         metrics.set("load_score", agent.load.score)
         metrics.set("ready", float(agent.ready()[0]))
+        metrics.set("leading", float(agent.replica.siblings.leads(agent.clock.monotonic())))
+        metrics.set("epoch", float(agent.replica.siblings.epoch))
         expires = agent.tls.credentials.expires_at.timestamp()
         metrics.set("cert_expiry_seconds", expires - agent.clock.wall_ns() * _NS)
         metrics.absorb("tls", {"tls_reload_errors_total": agent.tls.reload_errors})

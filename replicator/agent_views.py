@@ -47,9 +47,10 @@ class Views:
     def _origins(self) -> list[tuple[Origin, OriginSet, ServiceIndex, Head | None]]:
         replica = self._agent.replica
         own = replica.own
-        rows = [(own.origin, own.elements, own.index, own.head)]
-        rows += [(r.origin, r.elements, r.index, r.head) for r in replica.remotes.values()]
-        return sorted(rows, key=lambda row: row[0])
+        rows = {own.origin: (own.origin, own.elements, own.index, own.head)}
+        # While standing by, our own origin is one of the remote ones.
+        rows |= {o: (o, r.elements, r.index, r.head) for o, r in replica.remotes.items()}
+        return [rows[origin] for origin in sorted(rows)]
 
     def clusters(self) -> list[Json]:
         """See :class:`AgentViews`."""
@@ -71,7 +72,7 @@ class Views:
         remote = replica.remotes.get(origin)
         wall_ns = self._agent.clock.wall_ns()
         info = None if index is None else index.cluster()
-        age = 0.0 if is_self else self._agent.others.staleness(origin)
+        age = 0.0 if is_self and replica.own.leading else self._agent.others.staleness(origin)
         source = None if remote is None else replica.sessions.get(remote.source or 0)
         direct = source is not None and source.cluster == origin.cluster
         stale_after = self._agent.config.stale.after
@@ -129,6 +130,7 @@ class Views:
     def peers(self) -> list[Json]:
         """See :class:`AgentViews`."""
         configured = set(self._configured())
+        configured |= {self._agent.config.cluster} & self._agent.links.peers.keys()
         connected = {
             session.cluster
             for session in self._agent.replica.sessions.values()
@@ -286,7 +288,9 @@ class Views:
                 "region": agent.config.region,
                 "instance": agent.replica.me.instance,
                 "version": __version__,
-                "epoch": str(agent.replica.own.epoch),
+                "role": agent.replica.siblings.role,
+                "lease_holder": None if agent.leadership is None else agent.leadership.holder,
+                "epoch": str(agent.replica.siblings.epoch),
                 "started_at": _rfc3339(agent.started_wall_ns),
                 "ready": ready,
                 "reasons": reasons,

@@ -15,6 +15,7 @@ import structlog
 from clusters.base import Clock, Cluster
 from clusters.directory import DirectoryCluster
 from clusters.kubernetes import KubernetesSettings
+from clusters.lease import LeaseStore
 from clusters.settings import ExportMode, NamespaceFilter
 from clusters.simulated import SimulatedCluster
 from crdt import Origin, OriginSet, StampClock
@@ -81,6 +82,19 @@ async def make_clusters(
     if written is not None:
         return kube, directory(None, written)
     return kube, kube if target.mode in ("endpointslices", "mcs") else None
+
+
+def make_lease(config: Config, source: Cluster) -> LeaseStore | None:
+    """The lease that the agents of this cluster share, kept by its source; None without one."""
+    if not config.lease.enabled:
+        return None
+    if isinstance(source, DirectoryCluster):
+        return source.lease()
+    from clusters.kubernetes.cluster import KubernetesCluster  # noqa: PLC0415 - slow to import
+
+    assert isinstance(source, KubernetesCluster)  # noqa: S101 - the configuration was checked
+    name = config.lease.name or f"replicator-{config.cluster}"
+    return source.lease(config.lease.namespace, name)
 
 
 def restore_own(origin: Origin, signer: Signer, state: OwnState | None) -> OwnOrigin:

@@ -30,7 +30,10 @@ class Condition:
             reasons.append("source_not_listed")
         if agent.target is not None and not agent.target.health().synced:
             reasons.append("target_not_listed")
-        if agent.replica.own.head is None:
+        if not agent.replica.own.leading:
+            if not agent.replica.siblings.warm:
+                reasons.append("awaiting_the_writer")
+        elif agent.replica.own.head is None:
             reasons.append("nothing_published")
         if agent.others.expected() and not any(r.known for r in agent.others.remotes()):
             reasons.append("awaiting_first_full_state")
@@ -63,4 +66,7 @@ class Condition:
         if agent.replica.members.forgotten(me):
             told = agent.replica.members.refusal(me)
             found.append({"code": told.code, "message": told.message, "cure": told.cure})
+        lease = None if agent.leadership is None else agent.leadership.failing
+        if lease is not None:
+            found.append({"code": lease.code, "message": lease.message, "cure": lease.cure})
         return found if agent.importer is None else found + agent.importer.problems()

@@ -42,6 +42,7 @@ HostPort = TcpAddress
 __all__ = [
     "Config",
     "HostPort",
+    "Lease",
     "Limits",
     "Namespaces",
     "Peer",
@@ -127,6 +128,16 @@ class Stale:
 
 
 @dataclass(frozen=True, slots=True)
+class Lease:
+    """Whether two agents of this cluster share a lease, and where a Kubernetes cluster keeps it."""
+
+    enabled: bool
+    namespace: str
+    name: str | None
+    """None means ``replicator-`` and the cluster's id."""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds on what peers may take of us."""
 
@@ -162,6 +173,7 @@ class Config:
     target: Target
     stale: Stale
     guard: Guard
+    lease: Lease
     limits: Limits
 
 
@@ -287,6 +299,7 @@ class _Reading:
             target=self._target(),
             stale=self._stale(),
             guard=Guard(self._get("guard.least"), self._get("guard.fresh_for")),
+            lease=Lease(*(self._get(f"lease.{key}") for key in ("enabled", "namespace", "name"))),
             limits=Limits(*(self._get(f"limits.{field.name}") for field in fields(Limits))),
         )
         for key, fault in _conflicts(config):
@@ -342,9 +355,9 @@ _PATHS_BY_DEFAULT = frozenset({"state", "tls.certificate", "tls.key", "tls.trust
 def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
     """What is wrong with keys that are each right alone, with the key to name."""
     for peer in config.peers:
-        if peer.cluster == config.cluster:
+        if peer.cluster == config.cluster and not config.lease.enabled:
             what = f"{peer.cluster} is this cluster itself"
-            cure = "name only the other clusters"
+            cure = "name only the other clusters, or set lease.enabled in both agents of this one"
             yield "peers", Fault(what, cure, "peer_is_self_or_duplicate")
     if config.cluster in config.networks:
         what = f"{config.cluster} is this cluster itself"
@@ -357,6 +370,9 @@ def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
     if target.mode in ("endpointslices", "mcs") and source.kind != "kubernetes":
         what = f"{target.mode} needs a Kubernetes source, not {source.kind}"
         yield "target.mode", Fault(what, "use directory or none")
+    if config.lease.enabled and source.kind == "simulated":
+        what = "a simulated source keeps no lease"
+        yield "lease.enabled", Fault(what, "use a kubernetes or directory source, or one agent")
     stale = config.stale
     if stale.policy is Policy.WITHDRAW and stale.withdraw_after < stale.after:
         what = f"{format_duration(stale.withdraw_after)} is shorter than stale.after"

@@ -32,10 +32,12 @@ class Decisions:
     async def member(self, decision: str, cluster: str) -> dict[str, Any]:
         """Forget or admit a cluster; returns when that is on disk.
 
-        Raises what :meth:`~replicator.members.Members.decide` does, and ``decision_not_stored``.
+        Raises what :meth:`~replicator.members.Members.decide` does, ``not_the_writer`` and
+        ``decision_not_stored``.
         """
         agent = self._agent
         now, replica = agent.clock.monotonic(), agent.replica
+        self._check_role(now)
         decided = replica.members.decide(decision, cluster, now)
         if decided.cell is not None:
             agent.perform(replica.learn({cluster: decided.cell}, now, agent.clock.wall_ns()))
@@ -46,9 +48,11 @@ class Decisions:
     async def policy(self, subject: Subject, setting: Setting) -> dict[str, Any]:
         """Have ``setting`` hold for ``subject``; returns when that is on disk.
 
-        Raises what :meth:`~replicator.steering.Steering.decide` does, and ``decision_not_stored``.
+        Raises what :meth:`~replicator.steering.Steering.decide` does, ``not_the_writer`` and
+        ``decision_not_stored``.
         """
         agent = self._agent
+        self._check_role(agent.clock.monotonic())
         steering = agent.replica.steering
         cell = steering.decide(subject, setting)
         if cell is not None:
@@ -63,6 +67,14 @@ class Decisions:
             "services": len(keys),
             "kept": sum(1 for key in keys if self._is_kept(subject.cluster, key)),
         }
+
+    def _check_role(self, now: float) -> None:
+        """Decisions are stated in the cluster's own origin, which its writer alone may change."""
+        leadership = self._agent.leadership
+        if leadership is not None and not self._agent.replica.siblings.leads(now):
+            cure = f"ask the writer: instance {leadership.holder or 'unknown, none leads now'}"
+            message = "this agent stands by and decides nothing"
+            raise ReplicatorError(message, cure=cure, code="not_the_writer")
 
     def _is_kept(self, cluster: str, key: ServiceKey) -> bool:
         """Whether endpoints stay ready for being the last ones of their service."""

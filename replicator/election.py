@@ -119,6 +119,11 @@ class Elector:
         return self._number if now < self._ends else None
 
     @property
+    def leads_until(self) -> float:
+        """Until when what :meth:`leads` says holds unless the lease is renewed."""
+        return self._ends
+
+    @property
     def holder(self) -> str:
         """Who held the lease when it was last looked at; "" for nobody."""
         return "" if self._last is None else self._last.holder

@@ -2,13 +2,15 @@
 
 For each touched service it looks at what the cluster says now and makes our origin state exactly
 that. An unchanged service costs no stamp.  Nothing may be published before
-:attr:`Exporter.synced`, so that a restarted agent never announces a half-read cluster.
+:attr:`Exporter.synced`, so that a restarted agent never announces a half-read cluster.  The same
+holds for each term as the cluster's writer: what was taken over is compared with all of the cluster
+first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -33,30 +35,59 @@ class Exporter:
         queue: WorkQueue[ServiceKey],
         clock: Clock,
         on_change: Callable[[], None],
+        about: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """``on_change`` is called after a reconcile that changed something; it must not block."""
+        """``on_change`` is called after a reconcile that changed something; it must not block.
+
+        ``about`` is what our origin states of the cluster itself.
+        """
         self._cluster = cluster
         self._own = own
         self._queue = queue
         self._clock = clock
         self._on_change = on_change
+        self._about = about or {}
         self._projector = Projector(own.origin.cluster)
         self._skipped: dict[ServiceKey, LocalService] = {}
+        self._term = asyncio.Event()
+        self._term.set()
         self.synced = asyncio.Event()
+        """All of the cluster was looked at in this term."""
         self.changes = 0
         """Elements added, changed or removed since the start."""
+
+    def begin(self) -> None:
+        """A term as the writer begins: look at everything again."""
+        self.synced.clear()
+        self._term.set()
 
     async def run(self) -> None:
         """Reconcile everything once the cluster has been listed, then what is touched; for ever."""
         await self._cluster.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._begin_terms())
+            group.create_task(self._follow())
+
+    async def _begin_terms(self) -> None:
+        while True:
+            await self._term.wait()
+            self._term.clear()
+            await self._look_at_all()
+            if not self._term.is_set():
+                self.synced.set()
+                self._on_change()
+
+    async def _look_at_all(self) -> None:
         began = self._clock.monotonic()
+        self._own.state(None, self._about, self._clock.wall_ns())
         for key in sorted(self._cluster.services() | self._own.stated_services):
             self.reconcile(key)
             if self._clock.monotonic() - began > _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 began = self._clock.monotonic()
-        self.synced.set()
-        self._on_change()
+
+    async def _follow(self) -> None:
+        began = self._clock.monotonic()
         while True:
             key = await self._queue.get()
             self.reconcile(key)

@@ -11,7 +11,7 @@ cluster that was silent is held back (:mod:`replicator.withdrawals`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
@@ -51,10 +51,12 @@ class Importer:
         *,
         withdrawals: Withdrawals,
         planner: Planner | None = None,
+        writes: Callable[[], bool] = lambda: True,
     ) -> None:
         """``deletable(cluster)`` says whether objects of that source cluster may be deleted.
 
-        Without a ``planner`` slices alone are written.
+        Without a ``planner`` slices alone are written.  Whoever does not write now (``writes``)
+        lets the keys pass: when it begins to, all of them are to be queued again.
         """
         self._cluster = cluster
         self._queue = queue
@@ -64,6 +66,7 @@ class Importer:
         self._visibility = visibility
         self.withdrawals = withdrawals
         self._planner = SlicePlanner() if planner is None else planner
+        self._may_write = writes
         self.waiting: dict[ServiceKey, str] = {}
         """Services that wait for their namespace, with the reason."""
         self.failing: dict[ServiceKey, str] = {}
@@ -121,6 +124,19 @@ class Importer:
 
     async def reconcile(self, key: ServiceKey) -> bool:
         """Write what ``key`` lacks; True when it should be tried again after a back-off."""
+        if not self._may_write():
+            self.waiting.pop(key, None)
+            self.failing.pop(key, None)
+            return False
+        self.waiting.pop(key, None)
+        again, refused = await self._carry_out(key, self._planned(key))
+        if refused is None:
+            self.failing.pop(key, None)
+        else:
+            self.failing[key] = refused
+        return again
+
+    def _planned(self, key: ServiceKey) -> Sequence[SliceChange]:
         owned = self._cluster.owned(key)
         stated = self._view(key)
         seen = self._visibility.seen(key, stated, owned)
@@ -130,11 +146,13 @@ class Importer:
             held = cluster in kept or cluster in seen.held
             return cluster in seen.withdrawn or (not held and self._deletable(cluster))
 
-        failing = self.failing.get(key, "")
-        changes = self._planner.plan(key, seen, owned, deletable, failing)
-        again = False
-        refused = None
-        self.waiting.pop(key, None)
+        return self._planner.plan(key, seen, owned, deletable, self.failing.get(key, ""))
+
+    async def _carry_out(
+        self, key: ServiceKey, changes: Sequence[SliceChange]
+    ) -> tuple[bool, str | None]:
+        """Write; returns whether to try again, and why something was refused."""
+        again, refused = False, None
         for change in changes:
             known = self._refused_before(change)
             if known is not None:
@@ -142,6 +160,8 @@ class Importer:
                 continue
             if self._fights.waits(key, change, self._clock.monotonic()):
                 continue
+            if not self._may_write():
+                break
             self._watchdog.progress(key, self._clock.monotonic())
             try:
                 await self._cluster.apply(change)
@@ -157,11 +177,7 @@ class Importer:
             else:
                 self._fights.wrote(change, self._clock.monotonic())
                 self._writes[change.op.value] = self._writes.get(change.op.value, 0) + 1
-        if refused is None:
-            self.failing.pop(key, None)
-        else:
-            self.failing[key] = refused
-        return again
+        return again, refused
 
     @property
     def reviews(self) -> bool:

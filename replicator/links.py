@@ -113,14 +113,15 @@ class Links:
         sessions = self._replica.sessions.values()
         return any(s.cluster == cluster and s.peer is not None for s in sessions)
 
-    def review(self, others: Collection[str]) -> None:
+    def review(self, others: Collection[str], *, settled: bool = True) -> None:
         """Every few seconds: choose anew whom to keep dialled, and let go of who is not needed.
 
-        Not before the first head, which waits for the answers of those chosen at the start.
+        Not before it is ``settled`` that we may publish, nor a writer before its first head, which
+        waits for those chosen at the start.  Another agent of our own cluster is always kept.
         """
-        now = self._clock.monotonic()
+        now, own = self._clock.monotonic(), self._replica.own
         self._watch(now)
-        if now < self._review_at or self._replica.own.head is None:
+        if now < self._review_at or not settled or (own.leading and own.head is None):
             return
         self._review_at = now + _REVIEW_SECONDS
         former, sessions = self.overlay.chosen, self._replica.sessions.values()
@@ -226,7 +227,7 @@ class Links:
             await self._clock.sleep(status.rest_until - now)
         elif self._replica.members.forgotten(cluster):
             await self._clock.sleep(REDIAL_SECONDS)
-        elif cluster not in self.overlay.chosen:
+        elif cluster not in self.overlay.chosen and cluster != self._replica.me.cluster:
             status.state, status.error = "not_chosen", None
             await self._rechosen.wait()
         else:

@@ -14,14 +14,15 @@ from replicator.replica import Replica
 
 
 class Others:
-    """The other clusters, from one replica."""
+    """The other clusters, from one replica; what another agent of our own wrote is left out."""
 
     def __init__(
         self, replica: Replica, peers: Iterable[str], monotonic: Callable[[], float]
     ) -> None:
         """``peers`` are the configured clusters; this life begins now."""
         self._replica = replica
-        self._peers = frozenset(peers)
+        self._me = replica.own.origin.cluster
+        self._peers = frozenset(peers) - {self._me}
         self._monotonic = monotonic
         self._started_at = monotonic()
 
@@ -32,7 +33,8 @@ class Others:
 
     def remotes(self) -> list[RemoteOrigin]:
         """Their origins, in order."""
-        return [remote for _, remote in sorted(self._replica.remotes.items())]
+        remotes = sorted(self._replica.remotes.items())
+        return [remote for origin, remote in remotes if origin.cluster != self._me]
 
     def view(self, key: ServiceKey) -> Mapping[str, list[Endpoint]]:
         """Visible endpoints of a service by source cluster, ours left out."""

@@ -2,7 +2,7 @@
 
 An idle origin publishes at once; under load one head per window.  One batch is in flight at a
 time: what changes meanwhile waits for the next.  A batch that cannot be stored is tried again
-until it can, and nothing of it is sent before.
+until it can, and nothing of it is sent before.  Whoever ceases to lead meanwhile sends nothing.
 """
 
 from __future__ import annotations
@@ -37,13 +37,18 @@ class Publisher:
         clock: Clock,
         perform: Callable[[list[Effect]], None],
         announce: Callable[[tuple[Change, ...]], None],
+        allowed: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``perform`` carries out effects, ``announce`` shows own changes; neither may block."""
+        """``perform`` carries out effects, ``announce`` shows own changes; neither may block.
+
+        Nothing is published unless ``allowed``; :meth:`wake` has that looked at again.
+        """
         self._replica = replica
         self._journal = journal
         self._clock = clock
         self._perform = perform
         self._announce = announce
+        self._allowed = allowed
         self._dirty = asyncio.Event()
         self.failing: str | None = None
         """Why the journal refuses our batches at present."""
@@ -55,10 +60,15 @@ class Publisher:
         """Something may have to be published."""
         self._dirty.set()
 
+    @property
+    def due(self) -> bool:
+        """Whether there is something that may be published now."""
+        return self._replica.own.dirty and self._allowed()
+
     async def run(self) -> None:
         """Publish for ever; the first head is published even of an empty cluster."""
         while True:
-            if self._replica.own.dirty:
+            if self.due:
                 began = self._clock.monotonic()
                 await self.publish()
                 spent = self._clock.monotonic() - began
@@ -73,7 +83,8 @@ class Publisher:
 
     async def publish(self) -> None:
         """Seal what waits, store it, send it."""
-        batch = self._replica.own.seal(self._clock.wall_ns())
+        own = self._replica.own
+        batch = own.seal(self._clock.wall_ns())
         stored = StoredBatch(
             epoch=batch.epoch,
             ceiling=batch.ceiling,
@@ -91,7 +102,12 @@ class Publisher:
                 self.failing = str(error)
                 _log.exception("own_batch_not_stored", code=error.code)
                 await self._clock.sleep(_RETRY_SECONDS)
+                if own.head is not batch.head:
+                    break  # of a term that is over
         self.failing = None
-        self.heads += 1
-        self._announce(batch.changes)
+        if own.head is not batch.head:
+            return
         self._perform(self._replica.published(self._clock.monotonic()))
+        if own.published_head is batch.head:
+            self.heads += 1
+            self._announce(batch.changes)

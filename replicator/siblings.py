@@ -63,6 +63,10 @@ class Siblings:
         """What our hello says."""
         return WRITER if self._own.leading else STANDBY
 
+    def leads(self, now: float) -> bool:
+        """Whether we may write now: a lease that is not renewed ends before anybody notices."""
+        return self._own.leading and now < self._own.leads_until
+
     @property
     def epoch(self) -> int:
         """The highest epoch of our origin that we wrote or hold; the next one must be above."""

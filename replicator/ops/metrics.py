@@ -147,6 +147,8 @@ _GAUGES: dict[str, _Spec] = {
     "source_file_errors": _Spec("Times a source file did not parse; its last good content stays."),
     "source_truncated": _Spec("1 while the source says that it shows only part of a service."),
     "ready": _Spec("1 while /readyz answers 200."),
+    "leading": _Spec("1 while this agent writes its cluster's origin; 0 while it stands by."),
+    "epoch": _Spec("The highest epoch of our own origin that this agent wrote or holds."),
 }
 
 _HISTOGRAMS: dict[str, _Spec] = {

@@ -432,6 +432,22 @@ def test_limits_that_make_no_sense_are_named_with_the_cure(
     assert cure in error.cure
 
 
+def test_without_a_lease_there_is_one_agent_a_cluster_and_it_is_no_peer_of_itself() -> None:
+    assert not read(SHORTEST).lease.enabled
+    peer = "peers: [{cluster: us-east-1, url: https://other}]"
+    with pytest.raises(ConfigError, match=r"lease\.enabled") as caught:
+        read(f"{SHORTEST}{peer}\n")
+    assert caught.value.code == "peer_is_self_or_duplicate"
+    shared = read(f"{SHORTEST}{peer}\nlease: {{enabled: true}}\n")
+    assert [one.cluster for one in shared.peers] == ["us-east-1"]
+    assert (shared.lease.namespace, shared.lease.name) == ("replicator-system", None)
+
+
+def test_a_simulated_source_keeps_no_lease() -> None:
+    with pytest.raises(ConfigError, match=r"lease\.enabled: a simulated source keeps no lease"):
+        read(f"{SHORTEST}lease: {{enabled: true}}\n", REPLICATOR_SOURCE_KIND="simulated")
+
+
 # ---- the environment ------------------------------------------------------------------------
 
 EXAMPLES: dict[str, tuple[str, Any]] = {
@@ -478,6 +494,9 @@ EXAMPLES: dict[str, tuple[str, Any]] = {
     "limits.links_per_peer": ("16", 16),
     "limits.handshakes": ("300", 300),
     "limits.handshakes_per_address": ("30", 30),
+    "lease.enabled": ("true", True),
+    "lease.namespace": ("mesh", "mesh"),
+    "lease.name": ("mesh-a", "mesh-a"),
 }
 
 
