@@ -354,14 +354,6 @@ _PATHS_BY_DEFAULT = frozenset({"state", "tls.certificate", "tls.key", "tls.trust
 
 def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
     """What is wrong with keys that are each right alone, with the key to name."""
-    for peer in config.peers:
-        if peer.cluster == config.cluster and not config.lease.enabled:
-            what = f"{peer.cluster} is this cluster itself"
-            cure = "name only the other clusters, or set lease.enabled in both agents of this one"
-            yield "peers", Fault(what, cure, "peer_is_self_or_duplicate")
-    if config.cluster in config.networks:
-        what = f"{config.cluster} is this cluster itself"
-        yield "networks", Fault(what, "name other clusters: only their addresses are looked at")
     source, target = config.source, config.target
     if source.kind == "directory" and source.path is None:
         yield "source.path", Fault("is missing for kind directory", "name a folder of manifests")
@@ -382,8 +374,21 @@ def _conflicts(config: Config) -> Iterator[tuple[str, Fault]]:
         if least > most:
             what = f"{least} is more than limits.{whole} ({most})"
             yield f"limits.{part}", Fault(what, f"lower it, or raise limits.{whole}")
+    yield from _of_ourselves(config)
     yield from _overlaps(config)
     yield from _addresses(config)
+
+
+def _of_ourselves(config: Config) -> Iterator[tuple[str, Fault]]:
+    """Places that name other clusters and name this one."""
+    for peer in config.peers:
+        if peer.cluster == config.cluster and not config.lease.enabled:
+            what = f"{peer.cluster} is this cluster itself"
+            cure = "name only the other clusters, or set lease.enabled in both agents of this one"
+            yield "peers", Fault(what, cure, "peer_is_self_or_duplicate")
+    if config.cluster in config.networks:
+        what = f"{config.cluster} is this cluster itself"
+        yield "networks", Fault(what, "name other clusters: only their addresses are looked at")
 
 
 def _overlaps(config: Config) -> Iterator[tuple[str, Fault]]:

@@ -51,14 +51,14 @@ class Agents:
         clusters = list(self._kubeconfigs)
         ports = free_ports(3 * len(clusters))
         peers, others = ports[: len(clusters)], ports[len(clusters) :]
-        _init(self._folder, dict(zip(clusters, peers, strict=True)))
+        init(self._folder, dict(zip(clusters, peers, strict=True)))
         made = {}
         async with AsyncExitStack() as stack:
             for name in clusters:
                 health = others.pop()
                 config = self._configured(name, operator=others.pop(), health=health)
                 probe = await stack.enter_async_context(Api(f"http://127.0.0.1:{health}"))
-                made[name] = _agent(name, config, probe)
+                made[name] = agent_of(name, config, probe)
                 stack.push_async_callback(made[name].kill)
             await asyncio.gather(*(agent.start() for agent in made.values()))
             self._exits = stack.pop_all()
@@ -85,15 +85,15 @@ class Agents:
             "source": source,
             "target": {"mode": self._mode},
         }
-        _change(config, changes)
+        change_config(config, changes)
         return config
 
 
-def _init(folder: Path, peer_ports: Mapping[str, int]) -> None:
+def init(folder: Path, peer_ports: Mapping[str, int], clusterset: str = "e2e") -> None:
     """Make certificates and configurations; fails with the command's own words."""
     clusters = [f"--cluster={name}=127.0.0.1:{port}" for name, port in peer_ports.items()]
     done = subprocess.run(
-        [*COMMAND, "init", str(folder), "--clusterset=e2e", *clusters],
+        [*COMMAND, "init", str(folder), f"--clusterset={clusterset}", *clusters],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -103,15 +103,17 @@ def _init(folder: Path, peer_ports: Mapping[str, int]) -> None:
     )
     assert done.returncode == 0, f"replicator init: {done.returncode}\n{done.stdout}{done.stderr}"
     for name, port in peer_ports.items():
-        _change(folder / name / "agent.yaml", {"listen": f"127.0.0.1:{port}"})
+        change_config(folder / name / "agent.yaml", {"listen": f"127.0.0.1:{port}"})
 
 
-def _change(config: Path, changes: Mapping[str, Any]) -> None:
+def change_config(config: Path, changes: Mapping[str, Any]) -> None:
+    """Give keys of a configuration other values."""
     settings = yaml.safe_load(config.read_text(encoding="utf-8"))
     config.write_text(yaml.safe_dump({**settings, **changes}), encoding="utf-8")
 
 
-def _agent(name: str, config: Path, probe: Api) -> Program:
+def agent_of(name: str, config: Path, probe: Api) -> Program:
+    """Return the program of one agent, not started; ready when its health listener says so."""
     return Program(
         f"agent of {name}",
         [*COMMAND, "agent", "--config", str(config)],
