@@ -81,6 +81,14 @@ class Cluster(Protocol):
         """Return once the first complete listing of everything watched has been applied."""
         ...
 
+    async def reread(self) -> None:
+        """Return once everything watched was read anew, as it was at this call or later.
+
+        For who must not act on a cache that may lag.  Waits for as long as the cluster cannot be
+        read: the caller sets the bound, and may give up at any time.
+        """
+        ...
+
     async def uid(self) -> str:
         """Identity of the cluster that survives its agents (kube-system's uid).
 

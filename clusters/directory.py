@@ -90,6 +90,12 @@ class DirectoryCluster:
             if folder is not None:
                 await folder.synced.wait()
 
+    async def reread(self) -> None:
+        """See :class:`clusters.base.Cluster`."""
+        for folder in (self._source, self._target):
+            if folder is not None:
+                await folder.reread()
+
     async def uid(self) -> str:
         """The content of the hidden uid file, made on first use.
 

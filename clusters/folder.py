@@ -102,6 +102,10 @@ class Folder:
         self._unwatched: str | None = None
         self._last_event: float | None = None
         self._lock = asyncio.Lock()
+        self._asked = self._answered = 0
+        """How many looks at everything were asked for, and how many of those were done."""
+        self._ask = asyncio.Event()
+        self._answer = asyncio.Event()
 
     # ---- answers -------------------------------------------------------------------------------
 
@@ -150,8 +154,19 @@ class Folder:
                 await self._look_at_all()
                 self.synced.set()
                 while await asyncio.to_thread(self._why_missing) is None:
-                    await self._next_change()
+                    if self._answered < self._asked:
+                        await self._look_at_all()
+                    else:
+                        await self._next_change()
                 await self._look_at_all()
+
+    async def reread(self) -> None:
+        """Return once everything was looked at that is there now; waits for a missing folder."""
+        self._asked += 1
+        mine = self._asked
+        self._ask.set()
+        while self._answered < mine:
+            await self._answer.wait()
 
     async def reload(self, path: Path, written: Written | None) -> None:
         """Take what is in one file now, which we have put there, or (None) deleted, ourselves."""
@@ -216,6 +231,8 @@ class Folder:
         self._drain()
         if not self._events:
             await self._pause()
+            if self._ask.is_set():
+                return
             self._drain()
         events, self._events = self._events, []
         tops = {self.root} if not events else set(filter(None, map(self._top_of, events)))
@@ -243,7 +260,10 @@ class Folder:
 
     async def _pause(self) -> None:
         seconds = POLL_SECONDS if self._inotify is None else RESCAN_SECONDS
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._clock.sleep(seconds))]
+        waits: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(self._clock.sleep(seconds)),
+            asyncio.ensure_future(self._ask.wait()),
+        ]
         if self._inotify is not None:
             waits.append(asyncio.ensure_future(self._inotify.ready.wait()))
         try:
@@ -255,7 +275,12 @@ class Folder:
     # ---- looking at all ------------------------------------------------------------------------
 
     async def _look_at_all(self) -> None:
+        asked = self._asked
+        self._ask.clear()
         await self._forget(await self._look_below(self.root))
+        self._answered = asked
+        self._answer.set()
+        self._answer = asyncio.Event()
 
     async def _look_below(self, top: Path) -> list[Path]:
         """Look at every file there, read those that look otherwise, return those that are gone."""

@@ -163,6 +163,9 @@ class SimulatedCluster:
     async def wait_synced(self) -> None:
         """See :class:`clusters.base.Cluster`; always is."""
 
+    async def reread(self) -> None:
+        """See :class:`clusters.base.Cluster`; nothing here ever lags."""
+
     async def uid(self) -> str:
         """A uid that depends on the cluster's id alone."""
         digest = blake2b(self._cluster.encode(), digest_size=16).digest()

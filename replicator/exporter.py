@@ -4,7 +4,7 @@ For each touched service it looks at what the cluster says now and makes our ori
 that. An unchanged service costs no stamp.  Nothing may be published before
 :attr:`Exporter.synced`, so that a restarted agent never announces a half-read cluster.  The same
 holds for each term as the cluster's writer: what was taken over is compared with all of the cluster
-first.
+first, read anew, since our watch may be behind what the former writer saw.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from clusters.model import LocalService, ServiceKey
 from clusters.work_queue import WorkQueue
 from replicator.own_origin import OwnOrigin
 from replicator.projection import Projector
+from replicator.race import race
 
 _SLICE_SECONDS = 0.01
+_REREAD_SECONDS = 10.0
+"""Without an answer for so long a term begins with what our watch has brought."""
 _log = structlog.get_logger()
 
 
@@ -51,6 +54,7 @@ class Exporter:
         self._skipped: dict[ServiceKey, LocalService] = {}
         self._term = asyncio.Event()
         self._term.set()
+        self._lags = False
         self.synced = asyncio.Event()
         """All of the cluster was looked at in this term."""
         self.changes = 0
@@ -59,6 +63,7 @@ class Exporter:
     def begin(self) -> None:
         """A term as the writer begins: look at everything again."""
         self.synced.clear()
+        self._lags = True
         self._term.set()
 
     async def run(self) -> None:
@@ -72,10 +77,18 @@ class Exporter:
         while True:
             await self._term.wait()
             self._term.clear()
+            if self._lags:
+                await self._reread()
             await self._look_at_all()
             if not self._term.is_set():
                 self.synced.set()
                 self._on_change()
+
+    async def _reread(self) -> None:
+        reading = asyncio.ensure_future(self._cluster.reread())
+        await race(reading, self._clock.sleep(_REREAD_SECONDS))
+        if reading.cancelled():
+            _log.warning("source_not_read_anew", seconds=_REREAD_SECONDS)
 
     async def _look_at_all(self) -> None:
         began = self._clock.monotonic()

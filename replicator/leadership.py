@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import structlog
 
@@ -22,6 +22,7 @@ from clusters.lease import LeaseRecord, LeaseStore
 from replicator.effects import Effect
 from replicator.election import Elector, ReadLease, Step
 from replicator.freshness import LAGGING_DIRECT_SECONDS
+from replicator.race import race
 from replicator.replica import Replica
 
 BEHIND_SECONDS = 0.5
@@ -84,14 +85,14 @@ class Leadership:
         """Until a time has come or something is to be looked at anew."""
         if until < math.inf:
             seconds = max(until - self._clock.monotonic(), _LEAST_WAIT_SECONDS)
-            await _first(self._wake.wait(), self._clock.sleep(seconds))
+            await race(self._wake.wait(), self._clock.sleep(seconds))
         else:
             await self._wake.wait()
         self._wake.clear()
 
     async def _ask(self, step: Step) -> None:
         call = asyncio.ensure_future(self._call(step))
-        await _first(call, self._clock.sleep(step.until - self._clock.monotonic()))
+        await race(call, self._clock.sleep(step.until - self._clock.monotonic()))
         now = self._clock.monotonic()
         error = _error_of(call)
         if isinstance(error, LeaseConflictError):
@@ -201,19 +202,8 @@ class Leadership:
         self._stopping = True
         self._elector.stop(self._clock.monotonic())
         self._wake.set()
-        await _first(self._over.wait(), self._clock.sleep(seconds))
+        await race(self._over.wait(), self._clock.sleep(seconds))
         self._perform(self._replica.stand_by("stopping", self._clock.monotonic()))
-
-
-async def _first(*waits: Awaitable[object]) -> None:
-    """Wait for the first of these and cancel the others; raises nothing of theirs."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _error_of(call: asyncio.Future[LeaseRecord | None]) -> ClusterError | None:

@@ -85,6 +85,7 @@ class KubernetesCluster:
         self._counters: Counter[str] = Counter()
         self._lists = asyncio.Lock()
         self._synced = asyncio.Event()
+        self._moved = asyncio.Event()
         self._local: KeySink = _nothing
         self._owned: KeySink = _nothing
         self._uid: str | None = None
@@ -165,6 +166,12 @@ class KubernetesCluster:
     async def wait_synced(self) -> None:
         """See :class:`~clusters.base.Cluster`."""
         await self._synced.wait()
+
+    async def reread(self) -> None:
+        """See :class:`~clusters.base.Cluster`."""
+        asked = [(reflector.machine, reflector.reread()) for reflector in self._reflectors]
+        while not all(machine.was_read(number) for machine, number in asked):
+            await self._moved.wait()
 
     async def uid(self) -> str:
         """See :class:`~clusters.base.Cluster`."""
@@ -259,6 +266,8 @@ class KubernetesCluster:
         """See :class:`~clusters.kubernetes.reflector.Sink`."""
         if all(reflector.machine.synced for reflector in self._reflectors):
             self._synced.set()
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     def _bad_object(self, resource: Resource, error: ManifestError) -> None:
         self._counters["watch_bad_object_total"] += 1

@@ -114,6 +114,9 @@ class ListWatch:
         self._missing_rounds = 0
         self._version: str | None = None
         self._listed_at: float | None = None
+        self._wanted = self._list_for = self._read_for = 0
+        """How many rereads were asked for: now, when the present list was begun, and as of when the
+        last complete one was begun."""
         self._audit_at = 0.0
         self._relist_at = inf
         self._reason: Relist | None = Relist.START
@@ -164,6 +167,20 @@ class ListWatch:
             return silent(self.resource, age)
         return None
 
+    def reread(self, now: float) -> int:
+        """A complete list begun from now on is wanted; returns a number for :meth:`was_read`."""
+        self._wanted += 1
+        self._audit_at = min(self._audit_at, now)
+        return self._wanted
+
+    def was_read(self, number: int) -> bool:
+        """Whether a list begun since that :meth:`reread` is complete, or there is none to make.
+
+        There is none of an optional collection that the server does not have.
+        """
+        missing = self._missing_rounds >= _MISSING_ROUNDS and self._listed_at is None
+        return missing or self._read_for >= number
+
     # ---- the next step -------------------------------------------------------------------------
 
     def step(self, now: float) -> Wait | ListPage | OpenWatch:
@@ -177,6 +194,8 @@ class ListWatch:
         path = self.resource.path(self.resource.versions[self._served])
         if self._reason is None and self._version is not None:
             return OpenWatch(path, watch_query(self._version, self._settings.watch_seconds))
+        if self._token is None:
+            self._list_for = self._wanted
         return ListPage(path, list_query(self._page_items, self._token))
 
     def _look_for_due_list(self, now: float) -> None:
@@ -239,6 +258,9 @@ class ListWatch:
         self._listed_at = self._event_at = now
         jitter = self._rng.uniform(0.75, 1.0)
         self._audit_at = now + self._settings.audit_seconds * jitter
+        self._read_for = self._list_for
+        if self._read_for < self._wanted:
+            self._audit_at = now
         self._reason = self._trouble = None
         self._relist_at = inf
         self._restarts = self._missing_rounds = self._too_large = 0

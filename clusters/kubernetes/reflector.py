@@ -66,6 +66,15 @@ class Reflector:
         self._lists = lists
         self._sink = sink
         self._told: str | None = None
+        self._deadline: Deadline | None = None
+        """Of the open watch."""
+
+    def reread(self) -> int:
+        """Have everything listed anew, at once; returns a number for :meth:`ListWatch.was_read`."""
+        number = self.machine.reread(self._now)
+        if self._deadline is not None:
+            self._deadline.move(self.machine.deadline)
+        return number
 
     async def run(self, session: ApiSession) -> None:
         """Never returns; raises only surprises."""
@@ -121,8 +130,8 @@ class Reflector:
         try:
             async with session.watch(step.path, step.query) as chunks:
                 self.machine.opened(self._now)
-                async with Deadline(self._clock, self.machine.deadline) as deadline:
-                    going = await self._read(chunks, decoder, deadline)
+                async with Deadline(self._clock, self.machine.deadline) as self._deadline:
+                    going = await self._read(chunks, decoder, self._deadline)
         except TimeoutError:
             self.machine.timed_out(self._now)
         except ApiRefusedError as error:
@@ -136,6 +145,8 @@ class Reflector:
         else:
             if going and self._take(decoder.finish()):
                 self.machine.ended(self._now, clean=True)
+        finally:
+            self._deadline = None
 
     async def _read(
         self, chunks: AsyncIterator[bytes], decoder: WatchDecoder, deadline: Deadline

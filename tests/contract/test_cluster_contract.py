@@ -126,6 +126,15 @@ async def test_the_uid_stays(stage: Harness) -> None:
     assert await stage.cluster.uid() == uid
 
 
+async def test_what_is_there_is_known_once_all_was_read_anew(stage: Harness) -> None:
+    await asyncio.wait_for(stage.cluster.wait_synced(), 5)
+    await stage.put(users_slice("10.20.1.1"))
+    await asyncio.wait_for(stage.cluster.reread(), 5)
+    assert addresses_of(stage) == ["10.20.1.1"]
+    await asyncio.wait_for(asyncio.gather(stage.cluster.reread(), stage.cluster.reread()), 5)
+    assert addresses_of(stage) == ["10.20.1.1"]
+
+
 def cluster_tasks() -> list[str]:
     """Running tasks of the clusters' own code; what stands for an API server has others."""
     coroutines = (task.get_coro() for task in asyncio.all_tasks())

@@ -325,6 +325,21 @@ async def test_an_audit_of_a_busy_collection_is_no_rewind() -> None:
         assert bed.counter('watch_relists_total{reason="audit"}') == 1
 
 
+async def test_what_a_lagging_watch_did_not_bring_is_there_once_all_was_read_anew() -> None:
+    async with bed_of("endpointslices") as bed:
+        await bed.listed("1200", cart_slice("1150", A))
+        await bed.watched("1200")
+        reading = asyncio.create_task(bed.cluster.reread())
+        exchange = await bed.api.next(within=1)
+        assert not exchange.is_watch
+        assert "resourceVersion" not in exchange.query
+        assert not reading.done()
+        exchange.answer(slice_list("1300", cart_slice("1250", B)))
+        await eventually(reading.done)
+        assert bed.addresses() == [B]
+        await bed.watched("1300")
+
+
 async def test_case_c11_bookmarks_move_the_version_and_nothing_else() -> None:
     lines = (CASES / "bookmarks.jsonl").read_bytes()
     async with bed_of("endpointslices") as bed:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 
 from clusters.errors import ManifestError
 from clusters.model import LocalService, ServiceKey, Skipped
@@ -14,8 +15,11 @@ from clusters.work_queue import WorkQueue
 from crdt import Origin, OriginSet, StampClock
 from replicator.exporter import Exporter
 from replicator.own_origin import OwnOrigin
+from replicator.projection import ClusterInfo, cluster_element
 from tests.support.clock import FakeClock
 from tests.support.signers import FakeSigner
+
+ABOUT = cluster_element("fjord", ClusterInfo("north", "uid", "1.0"))
 
 
 class Stubborn(SimulatedCluster):
@@ -115,3 +119,81 @@ async def test_a_service_that_vanished_while_we_were_away_is_removed_at_the_star
     assert ServiceKey("shop", "gone") not in bed.own.stated_services
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+class Lagging(Stubborn):
+    """A cluster that is read anew when the test says so."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(cluster="fjord", seed=1, services=3, endpoints=4, churn=0.0, clock=clock)
+        self.answers = {}
+        self.asked = 0
+        self.read = asyncio.Event()
+
+    async def reread(self) -> None:
+        self.asked += 1
+        await self.read.wait()
+
+
+@pytest.fixture
+async def lagging() -> AsyncIterator[Bed]:
+    made = Bed()
+    made.cluster = Lagging(made.clock)
+    made.exporter = Exporter(
+        made.cluster, made.own, made.queue, made.clock, made._changed, dict([ABOUT])
+    )
+    task = asyncio.create_task(made.exporter.run())
+    await made.exporter.synced.wait()
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_each_term_begins_with_all_of_the_cluster_read_anew(lagging: Bed) -> None:
+    cluster = lagging.cluster
+    assert isinstance(cluster, Lagging)
+    assert cluster.asked == 0, "what was listed at the start is new enough"
+    key = min(cluster.services())
+    for term in (1, 2):
+        lagging.exporter.begin()
+        assert not lagging.exporter.synced.is_set()
+        await lagging.clock.settle()
+        assert cluster.asked == term
+        assert not lagging.exporter.synced.is_set()
+        cluster.answers[key] = LocalService(key)
+        calls = lagging.calls
+        cluster.read.set()
+        await lagging.clock.settle()
+        assert lagging.exporter.synced.is_set()
+        assert lagging.calls > calls, "whoever publishes has to look again"
+        assert key not in lagging.own.stated_services
+        cluster.read.clear()
+
+
+async def test_a_term_that_begins_while_one_is_read_in_is_read_in_itself(lagging: Bed) -> None:
+    cluster = lagging.cluster
+    assert isinstance(cluster, Lagging)
+    lagging.exporter.begin()
+    await lagging.clock.settle()
+    lagging.exporter.begin()
+    cluster.read.set()
+    await lagging.clock.settle()
+    assert cluster.asked == 2
+    assert lagging.exporter.synced.is_set()
+
+
+async def test_a_cluster_that_cannot_be_read_anew_is_taken_as_its_watch_left_it(
+    lagging: Bed,
+) -> None:
+    lagging.exporter.begin()
+    await lagging.clock.run_for(9.9)
+    assert not lagging.exporter.synced.is_set()
+    with structlog.testing.capture_logs() as logs:
+        await lagging.clock.run_for(0.2)
+    assert lagging.exporter.synced.is_set()
+    assert [one["event"] for one in logs] == ["source_not_read_anew"]
+
+
+async def test_what_the_cluster_is_itself_is_stated_with_its_services(lagging: Bed) -> None:
+    batch = lagging.own.seal(lagging.clock.wall_ns())
+    assert ABOUT[0] in [entry[0] for entry in batch.entries]

@@ -752,3 +752,37 @@ def test_a_collection_that_goes_and_comes_back_is_listed_anew() -> None:
     driver.list("9")
     assert driver.reason() is None
     assert driver.watch() == "9"
+
+
+# ---- reading anew on demand ------------------------------------------------------------------
+
+
+def test_a_watch_is_left_for_a_list_that_is_wanted_at_once(driver: Driver) -> None:
+    driver.watching()
+    asked = driver.machine.reread(driver.now)
+    assert driver.machine.deadline == driver.now
+    assert not driver.machine.was_read(asked)
+    driver.machine.timed_out(driver.now)
+    driver.now += 1
+    driver.list("600")
+    assert driver.machine.was_read(asked)
+    assert driver.watch() == "600"
+    assert driver.errors("watch_stalls_total") == 0
+
+
+def test_a_list_begun_before_it_was_wanted_is_not_enough(driver: Driver) -> None:
+    driver.expect_list()
+    asked = driver.machine.reread(driver.now)
+    assert driver.machine.page(listing("500"), driver.now) is not None
+    assert not driver.machine.was_read(asked)
+    driver.list("600")
+    assert driver.machine.was_read(asked)
+    driver.watch()
+
+
+def test_what_the_server_does_not_have_need_not_be_read() -> None:
+    driver = Driver(SERVICE_EXPORTS)
+    while not driver.machine.synced:
+        driver.expect_list()
+        driver.machine.refused(ApiStatus(404, "NotFound"), driver.now)
+    assert driver.machine.was_read(driver.machine.reread(driver.now))
