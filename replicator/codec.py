@@ -14,28 +14,24 @@ Head bytes (``encode_head``) are also what the journal and snapshot files keep.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, assert_never, cast
 
 import msgpack
 
-from crdt import Base, Entry, Head, Origin, Version, pack
+from crdt import Base, Entry, Head, pack
+from crdt.buckets import DEPTH_LIMIT, is_index, nodes_limit
 from replicator import messages as m
+from replicator import wire as w
 from replicator.errors import ProtocolError
-from replicator.identity import is_label
 from replicator.packing import pack_entries, unpack_entries
+from replicator.wire import FRAME_LIMIT, LIST_LIMIT, TEXT_LIMIT
 
 MAJOR = 1
 MINOR = 0
-FRAME_LIMIT = 1 << 20
-_INT63 = 2**63 - 1
 _DECISION_LIMIT = 2**62
-_TEXT_LIMIT = 4096
 _CHAIN_LIMIT = 8
 _CERTIFICATE_LIMIT = 16 * 1024
-LIST_LIMIT = 2048
-"""Items of one list: adverts of a Heads, entries of a chunk."""
 LISTS_LIMIT = 4096
 """Lists of one frame; a list costs a hundred times what its bytes let expect."""
 _KEY_ID_LIMIT = 64
@@ -45,122 +41,79 @@ ROOT_MARK_SIZE = 8
 """Bytes of a root that an advert carries."""
 
 _HELLO, _RECORD, _HEADS, _WANT, _STOP, _TRANSFER, _BEAT, _REJECT, _SKEW = range(1, 10)
-_PACKED, _ADMISSION = 10, 11
-
-
-def _bad(what: str) -> ProtocolError:
-    return ProtocolError(f"{what} is not what the protocol says", code="bad_frame")
-
-
-def _integer(value: object, what: str) -> int:
-    if type(value) is not int or not 0 <= value <= _INT63:
-        raise _bad(what)
-    return value
-
-
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str) or len(value) > _TEXT_LIMIT:
-        raise _bad(what)
-    return value
-
-
-def _binary(value: object, what: str, limit: int = FRAME_LIMIT) -> bytes:
-    if not isinstance(value, bytes) or len(value) > limit:
-        raise _bad(what)
-    return value
-
-
-def _boolean(value: object, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise _bad(what)
-    return value
-
-
-def _listed(value: object, what: str, least: int, most: int = LIST_LIMIT) -> list[Any]:
-    if not isinstance(value, list) or not least <= len(value) <= most:
-        raise _bad(what)
-    return value
-
-
-def _label(value: object, what: str) -> str:
-    if not is_label(_text(value, what)):
-        raise _bad(what)
-    return cast("str", value)
-
-
-@lru_cache(maxsize=8192)
-def _origin_of(cluster: str, shard: int) -> Origin:
-    if not is_label(cluster):
-        raise _bad("an origin")
-    return Origin(cluster, shard)
-
-
-def _origin(cluster: object, shard: object) -> Origin:
-    """The origin of these fields: the same few come in every message, and are made only once."""
-    return _origin_of(_text(cluster, "an origin"), _integer(shard, "a shard"))
-
-
-def _version(epoch: object, stamp: object) -> Version:
-    return Version(_integer(epoch, "an epoch"), _integer(stamp, "a stamp"))
+_PACKED, _ADMISSION, _GET_BUCKETS, _BUCKETS, _GET_BUCKET_ENTRIES, _BUCKET_ENTRIES = range(10, 16)
 
 
 def _head(value: object) -> Head | None:
     if value is None:
         return None
-    fields = _listed(value, "a head", 12)
+    fields = w.listed(value, "a head", 12)
     base = None
     if fields[3] is not None:
-        epoch, stamp, root = _listed(fields[3], "a base", 3, 3)
-        base = Base(*_version(epoch, stamp), _binary(root, "a base root", _ROOT_SIZE))
-    if _integer(fields[5], "a floor") > _integer(fields[4], "a stamp"):
-        raise _bad("a floor above its stamp")
+        epoch, stamp, root = w.listed(fields[3], "a base", 3, 3)
+        base = Base(*w.version(epoch, stamp), w.binary(root, "a base root", _ROOT_SIZE))
+    if w.integer(fields[5], "a floor") > w.integer(fields[4], "a stamp"):
+        raise w.bad("a floor above its stamp")
     return Head(
-        origin=_origin(fields[0], fields[1]),
-        epoch=_integer(fields[2], "an epoch"),
+        origin=w.origin(fields[0], fields[1]),
+        epoch=w.integer(fields[2], "an epoch"),
         base=base,
-        stamp=_integer(fields[4], "a stamp"),
-        floor=_integer(fields[5], "a floor"),
-        count=_integer(fields[6], "a count"),
-        root=_binary(fields[7], "a root", _ROOT_SIZE),
-        issued_at=_integer(fields[8], "a time"),
-        observed_at=_integer(fields[9], "a time"),
-        key_id=_binary(fields[10], "a key id", _KEY_ID_LIMIT),
-        signature=_binary(fields[11], "a signature", _SIGNATURE_LIMIT),
+        stamp=w.integer(fields[4], "a stamp"),
+        floor=w.integer(fields[5], "a floor"),
+        count=w.integer(fields[6], "a count"),
+        root=w.binary(fields[7], "a root", _ROOT_SIZE),
+        issued_at=w.integer(fields[8], "a time"),
+        observed_at=w.integer(fields[9], "a time"),
+        key_id=w.binary(fields[10], "a key id", _KEY_ID_LIMIT),
+        signature=w.binary(fields[11], "a signature", _SIGNATURE_LIMIT),
     )
+
+
+def _some_head(value: object) -> Head:
+    head = _head(value)
+    if head is None:
+        raise w.bad("a head")
+    return head
+
+
+def _told(f: list[Any], at: int) -> bool:
+    """Whether a flag was appended and set; one that is missing, or anything else, is not."""
+    return len(f) > at and f[at] is True
 
 
 def _hello(f: list[Any]) -> m.Hello:
     minor, clusterset, cluster, instance, role, epoch, uid, software, frame_limit = f[:9]
     return m.Hello(
-        minor=_integer(minor, "a version"),
-        clusterset=_text(clusterset, "a clusterset"),
-        cluster=_text(cluster, "a cluster"),
-        instance=_text(instance, "an instance"),
-        role=_text(role, "a role"),
-        epoch=_integer(epoch, "an epoch"),
-        uid=_text(uid, "a uid"),
-        software=_text(software, "a software version"),
-        frame_limit=_integer(frame_limit, "a limit"),
-        packed=f[9:] != [] and f[9] is True,
+        minor=w.integer(minor, "a version"),
+        clusterset=w.text(clusterset, "a clusterset"),
+        cluster=w.text(cluster, "a cluster"),
+        instance=w.text(instance, "an instance"),
+        role=w.text(role, "a role"),
+        epoch=w.integer(epoch, "an epoch"),
+        uid=w.text(uid, "a uid"),
+        software=w.text(software, "a software version"),
+        frame_limit=w.integer(frame_limit, "a limit"),
+        packed=_told(f, 9),
+        buckets=_told(f, 10),
     )
 
 
 def _record(f: list[Any]) -> m.Record:
-    chain = _listed(f[3], "a chain", 1, _CHAIN_LIMIT)
+    chain = w.listed(f[3], "a chain", 1, _CHAIN_LIMIT)
     return m.Record(
-        _origin(f[0], f[1]),
-        _binary(f[2], "a key id", _KEY_ID_LIMIT),
-        tuple(_binary(item, "a certificate", _CERTIFICATE_LIMIT) for item in chain),
+        w.origin(f[0], f[1]),
+        w.binary(f[2], "a key id", _KEY_ID_LIMIT),
+        tuple(w.binary(item, "a certificate", _CERTIFICATE_LIMIT) for item in chain),
     )
 
 
 def _advert(value: object) -> m.Advert:
-    cluster, shard, epoch, stamp, floor, mark, *more = _listed(value, "an advert", 6)
+    cluster, shard, epoch, stamp, floor, mark, *more = w.listed(value, "an advert", 6)
     return m.Advert(
-        _origin(cluster, shard),
-        _version(epoch, stamp),
-        _integer(floor, "a floor"),
-        _binary(mark, "a root", ROOT_MARK_SIZE),
+        w.origin(cluster, shard),
+        w.version(epoch, stamp),
+        w.integer(floor, "a floor"),
+        w.binary(mark, "a root", ROOT_MARK_SIZE),
         _reach(more[0]) if more else None,
     )
 
@@ -168,91 +121,130 @@ def _advert(value: object) -> m.Advert:
 def _reach(value: object) -> m.Reach | None:
     if value is None:
         return None
-    epoch, stamp, clusters = _listed(value, "a reach", 3)[:3]
-    return m.Reach(_version(epoch, stamp), _integer(clusters, "a number"))
+    epoch, stamp, clusters = w.listed(value, "a reach", 3)[:3]
+    return m.Reach(w.version(epoch, stamp), w.integer(clusters, "a number"))
 
 
 def _heads(f: list[Any]) -> m.Heads:
-    return m.Heads(tuple(_advert(item) for item in _listed(f[0], "a list of heads", 0)))
+    return m.Heads(tuple(_advert(item) for item in w.listed(f[0], "a list of heads", 0)))
 
 
 def _want(f: list[Any]) -> m.Want:
-    return m.Want(_origin(f[0], f[1]), _version(f[2], f[3]), _boolean(f[4], "a flag"))
+    return m.Want(w.origin(f[0], f[1]), w.version(f[2], f[3]), w.boolean(f[4], "a flag"))
 
 
 def _stop(f: list[Any]) -> m.Stop:
-    return m.Stop(_origin(f[0], f[1]))
+    return m.Stop(w.origin(f[0], f[1]))
 
 
 def _entry(value: object, start: int, to: int) -> Entry:
-    element, stamp, op, content = _listed(value, "an entry", 4, 4)
-    _binary(element, "an element")
-    _binary(content, "a value")
+    element, stamp, op, content = w.listed(value, "an entry", 4, 4)
+    w.binary(element, "an element")
+    w.binary(content, "a value")
     if op not in (0, 1) or type(op) is not int:
-        raise _bad("an operation")
-    if not start < _integer(stamp, "a stamp") <= to:
-        raise _bad("a stamp outside its chunk")
+        raise w.bad("an operation")
+    if not start < w.integer(stamp, "a stamp") <= to:
+        raise w.bad("a stamp outside its chunk")
     return (element, stamp, op, content)
 
 
+def _chunk(start: object, to: object, rows: object) -> tuple[int, int, tuple[Entry, ...]]:
+    first, last = w.integer(start, "a stamp"), w.integer(to, "a stamp")
+    if first > last:
+        raise w.bad("a chunk that ends before it starts")
+    listed = w.listed(rows, "a list of entries", 0)
+    return first, last, tuple(_entry(item, first, last) for item in listed)
+
+
 def _transfer(f: list[Any]) -> m.Transfer:
-    start, to = _integer(f[4], "a stamp"), _integer(f[5], "a stamp")
     head = _head(f[7])
-    origin, epoch = _origin(f[0], f[1]), _integer(f[2], "an epoch")
-    if start > to:
-        raise _bad("a chunk that ends before it starts")
+    origin, epoch = w.origin(f[0], f[1]), w.integer(f[2], "an epoch")
+    start, to, entries = _chunk(f[4], f[5], f[6])
     if head is not None and (head.origin, head.epoch, head.stamp) != (origin, epoch, to):
-        raise _bad("a head that does not fit its chunk")
-    entries = tuple(_entry(item, start, to) for item in _listed(f[6], "a list of entries", 0))
-    return m.Transfer(origin, epoch, _boolean(f[3], "a flag"), start, to, entries, head)
+        raise w.bad("a head that does not fit its chunk")
+    return m.Transfer(origin, epoch, w.boolean(f[3], "a flag"), start, to, entries, head)
 
 
 def _packed(f: list[Any]) -> m.Transfer:
     """A transfer whose entries are packed, and whose head leaves out what the fields tell."""
-    origin, epoch = _origin(f[0], f[1]), _integer(f[2], "an epoch")
-    to = _integer(f[5], "a stamp")
-    start = to - _integer(f[4], "a span")
+    origin, epoch = w.origin(f[0], f[1]), w.integer(f[2], "an epoch")
+    to = w.integer(f[5], "a stamp")
+    start = to - w.integer(f[4], "a span")
     head = None
     if f[7] is not None:
-        base, floor, count, root, issued, observed, *rest = _listed(f[7], "a head", 8)
+        base, floor, count, root, issued, observed, *rest = w.listed(f[7], "a head", 8)
         times = [to + _difference(time) for time in (issued, observed)]
         head = _head([*origin, epoch, base, to, floor, count, root, *times, *rest])
-    entries = unpack_entries(_binary(f[6], "packed entries"), to, origin.cluster)
+    entries = unpack_entries(w.binary(f[6], "packed entries"), to, origin.cluster)
     stamps = [entry[1] for entry in entries]
     if start < 0 or (stamps and not start < min(stamps) <= max(stamps) <= to):
-        raise _bad("a stamp outside its chunk")
-    return m.Transfer(origin, epoch, _boolean(f[3], "a flag"), start, to, entries, head)
+        raise w.bad("a stamp outside its chunk")
+    return m.Transfer(origin, epoch, w.boolean(f[3], "a flag"), start, to, entries, head)
 
 
 def _difference(value: object) -> int:
     if type(value) is not int:
-        raise _bad("a difference")
+        raise w.bad("a difference")
     return value
 
 
 def _beat(f: list[Any]) -> m.Beat:
     sent, echo_sent, echo_received, digest = f[:4]
     return m.Beat(
-        _integer(sent, "a time"),
-        _integer(echo_sent, "a time"),
-        _integer(echo_received, "a time"),
-        _binary(digest, "a digest", _ROOT_SIZE),
+        w.integer(sent, "a time"),
+        w.integer(echo_sent, "a time"),
+        w.integer(echo_received, "a time"),
+        w.binary(digest, "a digest", _ROOT_SIZE),
     )
 
 
+def _depth(value: object) -> int:
+    depth = w.integer(value, "a depth")
+    if depth > DEPTH_LIMIT:
+        raise w.bad("a depth")
+    return depth
+
+
+def _get_buckets(f: list[Any]) -> m.GetBuckets:
+    return m.GetBuckets(w.origin(f[0], f[1]), _depth(f[2]))
+
+
+def _buckets(f: list[Any]) -> m.Buckets:
+    depth = _depth(f[1])
+    return m.Buckets(_some_head(f[0]), depth, w.binary(f[2], "nodes", nodes_limit(depth)))
+
+
+def _index(value: object) -> int:
+    index = w.integer(value, "an index")
+    if not is_index(index):
+        raise w.bad("an index")
+    return index
+
+
+def _get_bucket_entries(f: list[Any]) -> m.GetBucketEntries:
+    indexes = tuple(map(_index, w.listed(f[4], "a list of indexes", 1)))
+    return m.GetBucketEntries(w.origin(f[0], f[1]), w.version(f[2], f[3]), indexes)
+
+
+def _bucket_entries(f: list[Any]) -> m.BucketEntries:
+    start, to, entries = _chunk(f[3], f[4], f[5])
+    origin, epoch = w.origin(f[0], f[1]), w.integer(f[2], "an epoch")
+    return m.BucketEntries(origin, epoch, start, to, entries, w.boolean(f[6], "a flag"))
+
+
 def _skew(f: list[Any]) -> m.Skew:
-    return m.Skew(_origin(f[0], f[1]), _label(f[2], "a cluster"), _integer(f[3], "an offset"))
+    return m.Skew(w.origin(f[0], f[1]), w.label(f[2], "a cluster"), w.integer(f[3], "an offset"))
 
 
 def _reject(f: list[Any]) -> m.Reject:
-    return m.Reject(_text(f[0], "a code"), _text(f[1], "a detail"))
+    return m.Reject(w.text(f[0], "a code"), w.text(f[1], "a detail"))
 
 
 def _admission(f: list[Any]) -> m.Admission:
-    order, minimum = _integer(f[0], "an order"), _integer(f[1], "an epoch")
+    order, minimum = w.integer(f[0], "an order"), w.integer(f[1], "an epoch")
     if max(order, minimum) > _DECISION_LIMIT:
-        raise _bad("a number of a decision")
-    return m.Admission(order, minimum, _label(f[2], "a cluster"))
+        raise w.bad("a number of a decision")
+    return m.Admission(order, minimum, w.label(f[2], "a cluster"))
 
 
 _DECODERS: dict[int, tuple[int, Callable[[list[Any]], m.Message]]] = {
@@ -267,6 +259,10 @@ _DECODERS: dict[int, tuple[int, Callable[[list[Any]], m.Message]]] = {
     _SKEW: (4, _skew),
     _PACKED: (8, _packed),
     _ADMISSION: (3, _admission),
+    _GET_BUCKETS: (3, _get_buckets),
+    _BUCKETS: (3, _buckets),
+    _GET_BUCKET_ENTRIES: (5, _get_bucket_entries),
+    _BUCKET_ENTRIES: (7, _bucket_entries),
 }
 
 
@@ -278,12 +274,12 @@ def _refuse_extension(code: int, _: bytes) -> None:
 def _ordered(pairs: list[tuple[object, object]]) -> dict[object, object]:
     keys = [msgpack.packb(key) for key, _ in pairs] if len(pairs) > 1 else []
     if any(before >= after for before, after in pairwise(keys)):
-        raise _bad("a map that names a key twice or out of order")
+        raise w.bad("a map that names a key twice or out of order")
     return dict(pairs)
 
 
 def _refuse_map(_: object) -> None:
-    raise _bad("a map in a frame")
+    raise w.bad("a map in a frame")
 
 
 def _counting() -> Callable[[list[object]], list[object]]:
@@ -353,13 +349,13 @@ def decode(frame: bytes, limit: int = FRAME_LIMIT) -> m.Message:
         raise ProtocolError(message, code="bad_version")
     value = _unpack_frame(memoryview(frame)[1:])
     if not isinstance(value, list) or not value:
-        raise _bad("a frame")
-    kind = _integer(value[0], "a message type")
+        raise w.bad("a frame")
+    kind = w.integer(value[0], "a message type")
     known = _DECODERS.get(kind)
     if known is None:
         return m.Unknown(kind)
     fields, decoder = known
-    return decoder(_listed(value[1:], "a message", fields))
+    return decoder(w.listed(value[1:], "a message", fields))
 
 
 def _head_fields(head: Head | None) -> list[object] | None:
@@ -372,11 +368,17 @@ def _advert_fields(advert: m.Advert) -> list[object]:
     return fields if reach is None else [*fields, [*reach.version, reach.clusters]]
 
 
-def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one case a message
+def _hello_fields(hello: m.Hello) -> list[object]:
+    *fields, packed, buckets = (getattr(hello, name) for name in m.Hello.__slots__)
+    if buckets:
+        return [*fields, packed, True]
+    return [*fields, True] if packed else fields
+
+
+def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911, PLR0912 - one a message
     match message:
         case m.Hello():
-            *fields, packed = (getattr(message, name) for name in m.Hello.__slots__)
-            return [_HELLO, *fields, True] if packed else [_HELLO, *fields]
+            return [_HELLO, *_hello_fields(message)]
         case m.Record(origin, key_id, chain):
             return [_RECORD, *origin, key_id, chain]
         case m.Heads(adverts):
@@ -390,11 +392,19 @@ def _fields(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one ca
         case m.Beat(sent_at, echo_sent, echo_received, digest):
             return [_BEAT, sent_at, echo_sent, echo_received, digest]
         case m.Reject(code, detail):
-            return [_REJECT, code, detail[:_TEXT_LIMIT]]
+            return [_REJECT, code, detail[:TEXT_LIMIT]]
         case m.Skew(origin, author, offset_ns):
             return [_SKEW, *origin, author, offset_ns]
         case m.Admission(order, minimum, by):
             return [_ADMISSION, order, minimum, by]
+        case m.GetBuckets(origin, depth):
+            return [_GET_BUCKETS, *origin, depth]
+        case m.Buckets(signed, depth, nodes):
+            return [_BUCKETS, _head_fields(signed), depth, nodes]
+        case m.GetBucketEntries(origin, version, indexes):
+            return [_GET_BUCKET_ENTRIES, *origin, *version, indexes]
+        case m.BucketEntries(origin, epoch, start, to, entries, last):
+            return [_BUCKET_ENTRIES, *origin, epoch, start, to, entries, last]
         case m.Unknown():
             return [message.kind]
         case _ as unreachable:
@@ -427,10 +437,7 @@ def encode_head(head: Head) -> bytes:
 
 def decode_head(data: bytes) -> Head:
     """The reverse of :func:`encode_head`; raises :class:`ProtocolError`."""
-    head = _head(unpack_plain(data))
-    if head is None:
-        raise _bad("a head")
-    return head
+    return _some_head(unpack_plain(data))
 
 
 def encode_record(record: m.Record) -> bytes:
@@ -440,4 +447,4 @@ def encode_record(record: m.Record) -> bytes:
 
 def decode_record(data: bytes) -> m.Record:
     """The reverse of :func:`encode_record`; raises :class:`ProtocolError`."""
-    return _record(_listed(unpack_plain(data), "a record", 4))
+    return _record(w.listed(unpack_plain(data), "a record", 4))

@@ -30,6 +30,8 @@ class Hello:
     frame_limit: int
     packed: bool = False
     """Whether the sender takes transfers in their packed form."""
+    buckets: bool = False
+    """Whether the sender answers :class:`GetBuckets` and :class:`GetBucketEntries`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,51 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class GetBuckets:
+    """Tell me how your state of this origin is made up: mine is not what its head says."""
+
+    origin: Origin
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The digest of the sender's state at ``head``, cut at ``depth`` (see :mod:`crdt.buckets`).
+
+    It is believed when it hashes up to the root of a head that verifies.
+    """
+
+    head: Head
+    depth: int
+    nodes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GetBucketEntries:
+    """Send me what lies in the buckets ``indexes``; then go on as if I had wanted ``version``."""
+
+    origin: Origin
+    version: Version
+    """That of the head whose buckets were told."""
+    indexes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketEntries:
+    """A chunk covering (``start``, ``to``] of the buckets asked for, in stamp order.
+
+    After the ``last`` one a delta from the version asked for follows.
+    """
+
+    origin: Origin
+    epoch: int
+    start: int
+    to: int
+    entries: tuple[Entry, ...]
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """Heartbeat: four timestamps over two beats give round trip and clock offset.
 
@@ -161,5 +208,19 @@ class Unknown:
 
 
 Message = (
-    Hello | Record | Heads | Want | Stop | Transfer | Beat | Reject | Skew | Admission | Unknown
+    Hello
+    | Record
+    | Heads
+    | Want
+    | Stop
+    | Transfer
+    | Beat
+    | Reject
+    | Skew
+    | Admission
+    | GetBuckets
+    | Buckets
+    | GetBucketEntries
+    | BucketEntries
+    | Unknown
 )

@@ -47,6 +47,10 @@ SAMPLES: list[m.Message] = [
     m.Reject("code", "detail"),
     m.Skew(Origin("fjord"), "mesa", 1),
     m.Admission(2, 3, "mesa"),
+    m.GetBuckets(FJORD, 2),
+    m.Buckets(HEAD, 1, b"n" * 33),
+    m.GetBucketEntries(FJORD, Version(1, 9), (1, 16, 0x1FFF)),
+    m.BucketEntries(FJORD, 1, 2, 9, ((b"e", 3, 0, b"v"),), last=True),
 ]
 
 
@@ -116,12 +120,14 @@ def test_a_packed_head_that_cannot_be_is_refused(at: int, wrong: object) -> None
     assert refusal(packed(fields)) == "bad_frame"
 
 
-def test_only_true_says_that_packed_transfers_are_taken() -> None:
+def test_only_true_says_that_packed_transfers_are_taken_and_buckets_told() -> None:
     hello = SAMPLES[0]
     assert isinstance(hello, m.Hello)
     for said in (False, None, 1, "yes", [], b""):
         assert decode(packed([*fields_of(hello), said])) == hello
+        assert decode(packed([*fields_of(hello), True, said])) == replace(hello, packed=True)
     assert decode(packed([*fields_of(hello), True])) == replace(hello, packed=True)
+    assert decode(packed([*fields_of(hello), 0, True])) == replace(hello, buckets=True)
 
 
 @given(heads)
@@ -277,6 +283,25 @@ def test_a_chunk_whose_parts_do_not_fit_is_refused(change: dict[int, object]) ->
     fields = fields_of(TRANSFER)
     shifted = [fields[0], *(change.get(at, fields[at]) for at in range(1, len(fields)))]
     assert refusal(packed(shifted)) == "bad_frame"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [12, "fjord", 0, 4],
+        [13, None, 0, b""],
+        [13, [*HEAD.fields(), HEAD.signature], 4, b""],
+        [13, [*HEAD.fields(), HEAD.signature], 0, b"n" * 34],
+        [14, "fjord", 0, 1, 9, []],
+        [14, "fjord", 0, 1, 9, [0]],
+        [14, "fjord", 0, 1, 9, [2]],
+        [14, "fjord", 0, 1, 9, [0x10000]],
+        [15, "fjord", 0, 1, 9, 2, [], True],
+        [15, "fjord", 0, 1, 2, 9, [[b"e", 2, 0, b"v"]], True],
+    ],
+)
+def test_buckets_out_of_bounds_are_refused(value: list[object]) -> None:
+    assert refusal(packed(value)) == "bad_frame"
 
 
 def test_a_head_that_is_nothing_or_too_long_is_refused() -> None:

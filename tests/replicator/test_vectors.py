@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from crdt import (
     Base,
+    Entry,
     Head,
     MerkleDigest,
     Origin,
@@ -78,7 +79,12 @@ def advert_of(items: list[Any]) -> m.Advert:
     return m.Advert(Origin(*items[:2]), Version(*items[2:4]), *items[4:6], reach)
 
 
-def message_of(name: str, fields: list[Any]) -> m.Message:  # noqa: PLR0911 - one a message
+def entries_of(rows: list[Any]) -> tuple[Entry, ...]:
+    """Entries from their items."""
+    return tuple((row[0], row[1], row[2], row[3]) for row in rows)
+
+
+def message_of(name: str, fields: list[Any]) -> m.Message:  # noqa: C901, PLR0911 - one a message
     """A message from its name and fields."""
     match name:
         case "Record":
@@ -93,9 +99,20 @@ def message_of(name: str, fields: list[Any]) -> m.Message:  # noqa: PLR0911 - on
             return m.Skew(Origin(*fields[:2]), *fields[2:4])
         case "Transfer":
             head = None if fields[7] is None else head_of(fields[7])
-            entries = tuple((row[0], row[1], row[2], row[3]) for row in fields[6])
             epoch, snapshot, start, to = fields[2:6]
+            entries = entries_of(fields[6])
             return m.Transfer(Origin(*fields[:2]), epoch, snapshot, start, to, entries, head)
+        case "GetBuckets":
+            return m.GetBuckets(Origin(*fields[:2]), fields[2])
+        case "Buckets":
+            return m.Buckets(head_of(fields[0]), *fields[1:3])
+        case "GetBucketEntries":
+            indexes = tuple(fields[4])
+            return m.GetBucketEntries(Origin(*fields[:2]), Version(*fields[2:4]), indexes)
+        case "BucketEntries":
+            epoch, start, to = fields[2:5]
+            entries = entries_of(fields[5])
+            return m.BucketEntries(Origin(*fields[:2]), epoch, start, to, entries, fields[6])
     makers: dict[str, Callable[..., m.Message]]
     makers = {"Hello": m.Hello, "Beat": m.Beat, "Reject": m.Reject, "Admission": m.Admission}
     return makers[name](*fields)

@@ -270,13 +270,17 @@ def base(value: Any) -> None:
 
 
 def chunk(fields: list[Any]) -> None:
-    _, _, epoch, _, start, to, entries, last = fields[:8]
-    need(start <= to)
+    _, _, epoch, _, start, to, items, last = fields[:8]
+    entries(start, to, items)
     if last is not None:
         need([last[0], last[1], last[2], last[4]] == [*fields[:2], epoch, to])
-    for entry in rows(entries, 0, LIST):
-        element, stamp, op, value = rows(entry, 4, 4)
-        fit([element, stamp, op, value], [binary(FRAME), integer, integer, binary(FRAME)])
+
+
+def entries(start: Any, to: Any, value: Any) -> None:
+    need(start <= to)
+    for entry in rows(value, 0, LIST):
+        element, stamp, op, content = rows(entry, 4, 4)
+        fit([element, stamp, op, content], [binary(FRAME), integer, integer, binary(FRAME)])
         need(op in (0, 1) and start < stamp <= to)
 
 
@@ -393,6 +397,17 @@ def unpacked(fields: list[Any]) -> list[Any]:
     return [cluster, shard, epoch, snapshot, to - span, to, entries, last]
 
 
+def depth(value: Any) -> None:
+    integer(value)
+    need(value <= 3)
+
+
+def indexes(value: Any) -> None:
+    for item in rows(value, 1, LIST):
+        integer(item)
+        need(hex(item)[2] == "1" and len(hex(item)) <= 6)
+
+
 def nothing(_: Any) -> None:
     """No check of its own."""
 
@@ -409,6 +424,10 @@ MESSAGES: dict[int, tuple[str, list[Callable[[Any], None]]]] = {
     9: ("Skew", [label, integer, label, integer]),
     10: ("Packed", [label, integer, integer, flag, integer, integer, binary(FRAME), nothing]),
     11: ("Admission", [decided, decided, label]),
+    12: ("GetBuckets", [label, integer, depth]),
+    13: ("Buckets", [head, depth, binary(FRAME)]),
+    14: ("GetBucketEntries", [label, integer, integer, integer, indexes]),
+    15: ("BucketEntries", [label, integer, integer, integer, integer, nothing, flag]),
 }
 
 
@@ -427,10 +446,16 @@ def read_frame(frame: bytes) -> tuple[str | int, list[Any]]:
     name, checks = known
     fit(fields[1:], checks)
     told = fields[1 : len(checks) + 1]
-    if name == "Hello" and fields[10:] and fields[10] is True:
-        told.append(True)
+    if name == "Hello":
+        told += [item is True for item in fields[10:12]]
+        while told[-1] is False:
+            told.pop()
     if name == "Packed":
         name, told = "Transfer", unpacked(told)
     if name == "Transfer":
         chunk(told)
+    if name == "Buckets":
+        need(told[0] is not None and len(told[2]) <= 33 * 16 ** told[1])
+    if name == "BucketEntries":
+        entries(*told[3:6])
     return name, told

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from crdt import Base, Head, Origin, Version
+from crdt.buckets import DEPTH_LIMIT, nodes_limit
 from replicator import messages as m
 
 INT63 = 2**63 - 1
@@ -51,11 +52,32 @@ def transfers(draw: st.DrawFn) -> m.Transfer:
     return m.Transfer(origin, epoch, draw(st.booleans()), start, to, entries, head)
 
 
+depths = st.integers(0, DEPTH_LIMIT)
+indexes = depths.flatmap(lambda depth: st.integers(1 << 4 * depth, (2 << 4 * depth) - 1))
+
+
+@st.composite
+def buckets(draw: st.DrawFn) -> m.Buckets:
+    """Any bytes that are short enough for their depth."""
+    depth = draw(depths)
+    nodes = draw(st.binary(max_size=min(200, nodes_limit(depth))))
+    return m.Buckets(draw(heads), depth, nodes)
+
+
+@st.composite
+def bucket_entries(draw: st.DrawFn) -> m.BucketEntries:
+    """A chunk whose parts fit each other."""
+    part = draw(transfers())
+    last = draw(st.booleans())
+    return m.BucketEntries(part.origin, part.epoch, part.start, part.to, part.entries, last)
+
+
 reaches = st.none() | st.builds(m.Reach, versions, numbers)
 adverts = st.builds(m.Advert, origins, versions, numbers, st.binary(max_size=8), reaches)
+flags = st.booleans()
 messages = st.one_of(
     st.builds(
-        m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers, st.booleans()
+        m.Hello, numbers, texts, texts, texts, texts, numbers, texts, texts, numbers, flags, flags
     ),
     records,
     st.builds(m.Heads, st.lists(adverts, max_size=5).map(tuple)),
@@ -66,5 +88,12 @@ messages = st.one_of(
     st.builds(m.Reject, texts, texts),
     st.builds(m.Skew, origins, labels, numbers),
     st.builds(m.Admission, st.integers(0, 2**62), st.integers(0, 2**62), labels),
-    st.builds(m.Unknown, st.integers(12, INT63)),
+    st.builds(m.GetBuckets, origins, depths),
+    buckets(),
+    st.builds(
+        *(m.GetBucketEntries, origins, versions),
+        st.lists(indexes, min_size=1, max_size=5).map(tuple),
+    ),
+    bucket_entries(),
+    st.builds(m.Unknown, st.integers(16, INT63)),
 )

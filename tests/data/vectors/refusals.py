@@ -16,6 +16,10 @@ _TYPES = dict(
         ("Hello", "Record", "Heads", "Want", "Stop", "Transfer", "Beat", "Reject", "Skew"), count(1)
     ),
     Admission=11,
+    GetBuckets=12,
+    Buckets=13,
+    GetBucketEntries=14,
+    BucketEntries=15,
 )
 _BAD = "bad_frame"
 
@@ -93,6 +97,16 @@ def _fields() -> list[tuple[str, bytes, str]]:
         "an order beyond the highest": ("Admission", {0: 2**62 + 1}),
         "a minimum beyond the highest": ("Admission", {1: 2**62 + 1}),
         "an admission by no label": ("Admission", {2: "Mesa"}),
+        "a cut too deep": ("GetBuckets", {2: 4}),
+        "more nodes than a cut has": ("Buckets", {2: bytes(34)}),
+        "buckets without a head": ("Buckets", {0: None}),
+        "no index": ("GetBucketEntries", {4: []}),
+        "an index of two leading bits": ("GetBucketEntries", {4: [2]}),
+        "an index of no bits": ("GetBucketEntries", {4: [0]}),
+        "an index too deep": ("GetBucketEntries", {4: [0x10000]}),
+        "a bucket's stamp at the start": ("BucketEntries", {3: AT}),
+        "a bucket's chunk without its flag": ("BucketEntries", {6: ...}),
+        "a bucket's chunk that ends before it starts": ("BucketEntries", {3: AT + 1, 5: []}),
         "a detail too long": ("Reject", {1: "x" * 4097}),
     }
     return [(name, _changed(*how), _BAD) for name, how in cases.items()]

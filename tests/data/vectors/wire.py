@@ -137,6 +137,8 @@ _HELLO = m.Hello(0, "vectors", "fjord", "instance-1", "writer", 1, "uid-1", "0.1
 MESSAGES: dict[str, m.Message] = {
     "Hello": _HELLO,
     "Hello of who takes packed transfers": replace(_HELLO, packed=True),
+    "Hello of who tells buckets": replace(_HELLO, packed=True, buckets=True),
+    "Hello of who tells buckets and takes no packed transfers": replace(_HELLO, buckets=True),
     "Hello of a stand-by": replace(_HELLO, role="standby", epoch=2**63 - 1, software=""),
     "Record": FJORD.record,
     "Heads": m.Heads(
@@ -161,6 +163,11 @@ MESSAGES: dict[str, m.Message] = {
     "Skew": m.Skew(_ORIGIN, "mesa", 7_200_000_000_000),
     "Skew that is over": m.Skew(_ORIGIN, "mesa", 0),
     "Admission": m.Admission(2, 2**62, "mesa"),
+    "GetBuckets": m.GetBuckets(_ORIGIN, 3),
+    "Buckets": m.Buckets(_HEAD, 0, b"\x00" + _HEAD.root),
+    "GetBucketEntries": m.GetBucketEntries(_ORIGIN, Version(1, AT), (1, 31, 0x1FFF)),
+    "BucketEntries": m.BucketEntries(_ORIGIN, 1, AT - 1, AT, (_ENTRY,), last=True),
+    "BucketEntries, none of them": m.BucketEntries(_ORIGIN, 1, 0, AT - 1, (), last=False),
     "Reject": m.Reject("too_large", "a frame of 2000000 bytes exceeds 1048576"),
 }
 
@@ -171,7 +178,7 @@ def _items_of_advert(advert: m.Advert) -> list[object]:
     return items if reach is None else [*items, [*reach.version, reach.clusters]]
 
 
-def fields_of(message: m.Message) -> list[object]:  # noqa: PLR0911 - one return a message
+def fields_of(message: m.Message) -> list[object]:  # noqa: C901, PLR0911 - one a message
     """The fields of a message in wire order, the type left out."""
     match message:
         case m.Record(origin, key_id, chain):
@@ -190,8 +197,18 @@ def fields_of(message: m.Message) -> list[object]:  # noqa: PLR0911 - one return
             bounds = [message.epoch, message.snapshot, message.start, message.to]
             return [*message.origin, *bounds, rows, head]
         case m.Hello():
-            *fields, packed = (getattr(message, name) for name in message.__slots__)
-            return [*fields, True] if packed else fields
+            fields = [getattr(message, name) for name in message.__slots__]
+            while fields[-1] is False:
+                fields.pop()
+            return fields
+        case m.GetBuckets(origin, depth):
+            return [*origin, depth]
+        case m.Buckets(signed, depth, nodes):
+            return [items_of(signed), depth, nodes]
+        case m.GetBucketEntries(origin, version, indexes):
+            return [*origin, *version, list(indexes)]
+        case m.BucketEntries(origin, epoch, start, to, entries, last):
+            return [*origin, epoch, start, to, [list(entry) for entry in entries], last]
     return [getattr(message, name) for name in message.__slots__]
 
 
