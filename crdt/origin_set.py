@@ -18,9 +18,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from crdt.canonical import pack_int
@@ -34,14 +35,14 @@ REMOVE = 1
 
 Entry = tuple[bytes, int, int, bytes]
 """(element, stamp, op, value)."""
-_Stored = tuple[int, int, bytes]
+Stored = tuple[int, int, bytes]
 """What is kept per element: (stamp, op, value)."""
-_Touched = tuple[bytes, _Stored | None]
+_Touched = tuple[bytes, Stored | None]
 """An element and what was kept of it before."""
 
 NIL = b"\xc0"
 """The value of a remove."""
-_NOTHING: _Stored = (-1, ADD, NIL)
+_NOTHING: Stored = (-1, ADD, NIL)
 """Never equal to what a log position holds."""
 _OVERHEAD = 24
 """Bytes an entry takes in a chunk beside its element and value, at most."""
@@ -67,7 +68,7 @@ def entry_bytes(element: bytes, stamp: int, op: int, value: bytes) -> bytes:
     return key + pack_int(stamp) + pack_int(op) + value
 
 
-def _digest_of(element: bytes, stored: _Stored) -> bytes:
+def _digest_of(element: bytes, stored: Stored) -> bytes:
     return entry_digest(entry_bytes(element, *stored))
 
 
@@ -93,17 +94,19 @@ class Staging:
     """Chunks of one transfer on their way to a commit.
 
     ``position`` is what has been received without a gap.  A delta continues from the committed
-    version; a snapshot starts at nothing and will replace everything.
+    version; a snapshot starts at nothing and will replace everything.  One that ``mends`` does so
+    even at the committed version, because what is held is not what its head says.
     """
 
-    __slots__ = ("entries", "epoch", "position", "replaces")
+    __slots__ = ("entries", "epoch", "mends", "position", "replaces")
 
-    def __init__(self, *, epoch: int, start: int, replaces: bool) -> None:
+    def __init__(self, *, epoch: int, start: int, replaces: bool, mends: bool = False) -> None:
         """A transfer in ``epoch`` from ``start`` (0 for a snapshot)."""
         self.epoch = epoch
+        self.mends = mends
         self.position = start
         self.replaces = replaces
-        self.entries: dict[bytes, _Stored] = {}
+        self.entries: dict[bytes, Stored] = {}
 
     def add(self, start: int, to: int, entries: Iterable[Entry]) -> None:
         """Take a chunk covering (``start``, ``to``]; repeats are harmless.
@@ -139,7 +142,7 @@ class OriginSet:
         """Nothing, at version zero."""
         self.version: Version = ZERO
         self.floor = 0
-        self._entries: dict[bytes, _Stored] = {}
+        self._entries: dict[bytes, Stored] = {}
         self._digest = MerkleDigest()
         self._stamps = array("q")
         self._keys: list[bytes] = []
@@ -191,6 +194,26 @@ class OriginSet:
     def nodes(self, depth: int) -> bytes:
         """The digest cut at ``depth``: what its buckets are (see :mod:`crdt.buckets`)."""
         return self._digest.nodes(depth)
+
+    def held(self) -> Mapping[bytes, Stored]:
+        """What is kept, by element; a view that moves with the set."""
+        return MappingProxyType(self._entries)
+
+    def vouched(self, element: bytes) -> bool:
+        """Whether what is kept of ``element`` is what log and digest say; so is what is gone."""
+        stored = self._entries.get(element)
+        if stored is None:
+            return True
+        at = bisect_right(self._stamps, stored[0]) - 1
+        logged = at >= 0 and (self._stamps[at], self._keys[at]) == (stored[0], element)
+        return logged and self._digest.holds(key_hash(element) + _digest_of(element, stored))
+
+    def sound(self, part: int) -> bool:
+        """Whether a sixteenth of the digest is what its records give, and there are as many.
+
+        As many as entries, that is; see :meth:`crdt.digest.SetDigest.sound`.
+        """
+        return len(self._digest) == len(self._entries) and self._digest.sound(part)
 
     def get(self, element: bytes) -> tuple[int, bytes] | None:
         """(stamp, value) of a live element, or None."""
@@ -251,10 +274,12 @@ class OriginSet:
 
     def _continues(self, staging: Staging, head: Head) -> None:
         # Two states signed for one version (equivocation): the larger (root, floor, count) wins,
-        # by snapshot, so that all replicas end on the same one (``Head.outdoes``).
+        # by snapshot, so that all replicas end on the same one (``Head.outdoes``).  What does not
+        # add up to its head is replaced at its own version.
         mine = (self.root(), self.floor, len(self))
         larger = (head.root, head.floor, head.count) > mine
-        outdoes = staging.replaces and head.version == self.version and larger
+        replaces = staging.replaces and head.version == self.version
+        outdoes = replaces and (staging.mends or larger)
         if head.version <= self.version and not outdoes:
             message = f"head {head.version} is not after the committed {self.version}"
             raise StaleError(message)
@@ -340,7 +365,7 @@ class OriginSet:
                 changes.append(Change(element, before, after, stamp))
         return changes
 
-    def _put(self, element: bytes, stored: _Stored) -> _Stored | None:
+    def _put(self, element: bytes, stored: Stored) -> Stored | None:
         """Put a new entry and log it; returns the former one."""
         self._stamps.append(stored[0])
         self._keys.append(element)
@@ -348,7 +373,7 @@ class OriginSet:
             self._tombstones.append((stored[0], element))
         return self._set(element, stored)
 
-    def _set(self, element: bytes, stored: _Stored | None) -> _Stored | None:
+    def _set(self, element: bytes, stored: Stored | None) -> Stored | None:
         """Replace an element's entry in the dictionary, the digest and the live count."""
         old = self._entries.get(element)
         self._digest.replace(

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from replicator.codec import FRAME_LIMIT, MAJOR, MINOR
+from replicator.codec import MAJOR, MINOR
 from replicator.errors import ProtocolError
 from replicator.messages import Hello
 from replicator.session import Session
+from replicator.wire import FRAME_LIMIT
 
 WRITER = "writer"
 STANDBY = "standby"

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from crdt import Chunk, Head, Origin
 from replicator import messages as m
-from replicator.codec import LIST_LIMIT, encode, encode_packed
+from replicator.codec import encode, encode_packed
 from replicator.cursor import Cursor
 from replicator.session import Session
+from replicator.wire import LIST_LIMIT
 
 CHUNK_BYTES = 128 * 1024
 PULL_BYTES = 256 * 1024

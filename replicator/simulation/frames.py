@@ -12,7 +12,8 @@ from typing import Any, cast
 import msgpack
 
 from replicator import messages as m
-from replicator.codec import FRAME_LIMIT, decode
+from replicator.codec import decode
+from replicator.wire import FRAME_LIMIT
 
 _HELLO, _BEAT, _LATER = 1, 7, 99
 _MINOR = 1

@@ -692,3 +692,30 @@ def test_flapping_without_a_floor_move_does_not_grow_the_tombstone_queue() -> No
     assert len(elements._tombstones) <= 70
     elements.advance([], version=Version(1, 2001), floor=2001)
     assert (len(elements), elements.live_count) == (0, 0)
+
+
+# What is mended
+
+
+def test_a_staging_that_mends_replaces_the_state_at_its_own_version_and_at_no_lower_one() -> None:
+    owner = OwnerHistory()
+    former = owner.publish([add(number, number + 1, 7) for number in range(4)])
+    head = owner.publish([add(1, 9, 8)])
+    whole = [(key, *stored) for key, stored in owner.states[head.version].items()]
+    replica = at_head(owner, head)
+    name, stamp, op, _ = whole[0]
+    replica._entries[name] = (stamp, op, b"rotten")
+
+    def staging(*, mends: bool) -> Staging:
+        made = Staging(epoch=head.epoch, start=0, replaces=True, mends=mends)
+        made.add(0, head.stamp, whole)
+        return made
+
+    with pytest.raises(StaleError):
+        replica.commit(staging(mends=False), head)
+    with pytest.raises(StaleError):
+        replica.commit(staging(mends=True), former)
+    (change,) = replica.commit(staging(mends=True), head)
+    assert (change.element, change.before) == (name, b"rotten")
+    assert state_of(replica) == owner.states[head.version]
+    assert replica.root() == head.root
