@@ -153,11 +153,17 @@ def _cut(node: _Node, level: int, depth: int, digest: bytes, written: list[bytes
         _cut(child, level + 1, depth, held, written)
 
 
+def _found(records: bytes, start: bytes) -> int:
+    """Where in a leaf the first record is that begins with ``start``; -1 when none does."""
+    found = records.find(start)
+    while found > 0 and found % RECORD_SIZE:
+        found = records.find(start, found + 1)
+    return found
+
+
 def _place(records: bytes, key: bytes) -> int:
     """Where in a leaf the first record of ``key`` is, or belongs."""
-    found = records.find(key)
-    while found > 0 and found % RECORD_SIZE:
-        found = records.find(key, found + 1)
+    found = _found(records, key)
     if found >= 0:
         return found
     places = range(0, len(records), RECORD_SIZE)
@@ -258,10 +264,7 @@ class MerkleDigest:
         node, depth = self._root, 0
         while isinstance(node, _Branch):
             node, depth = node.children[_nibble(record, depth)], depth + 1
-        found = node.find(record)
-        while found > 0 and found % RECORD_SIZE:
-            found = node.find(record, found + 1)
-        return found >= 0
+        return _found(node, record) >= 0
 
     def sound(self, part: int) -> bool:
         """See :meth:`SetDigest.sound`."""

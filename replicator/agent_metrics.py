@@ -80,7 +80,16 @@ class Gauges:
         expires = agent.tls.credentials.expires_at.timestamp()
         metrics.set("cert_expiry_seconds", expires - agent.clock.wall_ns() * _NS)
         metrics.absorb("tls", {"tls_reload_errors_total": agent.tls.reload_errors})
-        metrics.absorb("replica", {"digest_mismatch_total": agent.replica.mismatches})
+        repairs = agent.replica.repairs
+        metrics.absorb(
+            "replica",
+            {
+                "digest_mismatch_total": agent.replica.mismatches,
+                "digest_repair_total": repairs.begun,
+                "audits_total": repairs.auditor.done,
+                "audit_failures_total": repairs.auditor.failures,
+            },
+        )
         for origin, remote in sorted(agent.replica.remotes.items()):
             count = {f'equivocations{{origin="{origin.cluster}"}}': remote.equivocations}
             metrics.absorb(f"origin/{origin.shard}", count)

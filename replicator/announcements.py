@@ -59,7 +59,10 @@ class Announcements:
         remote = self._remotes.get(origin)
         if not self.relaying or remote is None or remote.head is None or remote.record is None:
             return None
-        return Served(remote.elements.since, remote.head, remote.record)
+        if remote.rotten:
+            return None
+        elements = remote.elements
+        return Served(elements.since, remote.head, remote.record, elements.nodes)
 
     def _advert(self, origin: Origin) -> m.Advert | None:
         """What may be advertised of an origin: what may be served, and what was met in this life.

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from crdt import OriginSet, Version
+from crdt import ZERO, Origin, OriginSet, Version
+from replicator.own_origin import OwnOrigin
+from replicator.session import Session
 
+COLLECT_SECONDS = 10.0
 LAG_SECONDS = 3600.0
 _SHARE = 5
 _ALWAYS_KEPT = 10_000
@@ -55,3 +58,42 @@ def new_floor(elements: OriginSet, members: Iterable[Acknowledged], now: float) 
     bound = max(bound, elements.floor_keeping(most))
     oldest = elements.floor_keeping(elements.tombstone_count - 1)
     return bound if bound >= max(oldest, elements.floor + 1) else None
+
+
+class Collection:
+    """Moves our own origin's floor when it is time."""
+
+    def __init__(
+        self,
+        own: OwnOrigin,
+        remotes: Mapping[Origin, object],
+        sessions: Mapping[int, Session],
+        acknowledged: dict[str, Acknowledged],
+    ) -> None:
+        """Decide over the replica's own parts."""
+        self._own = own
+        self._remotes = remotes
+        self._sessions = sessions
+        self._acknowledged = acknowledged
+        self._collect_at = 0.0
+
+    def expect(self, clusters: Iterable[str], now: float) -> None:
+        """Keep tombstones for these until they acknowledge, or an hour has passed."""
+        for cluster in clusters:
+            self._acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
+
+    def tick(self, now: float, wall_ns: int) -> None:
+        """Move the floor if it is due and there is something to collect."""
+        if now < self._collect_at:
+            return
+        self._collect_at = now + COLLECT_SECONDS
+        floor = new_floor(self._own.elements, self._waited_for(), now)
+        if floor is not None:
+            self._own.move_floor(floor, wall_ns)
+
+    def _waited_for(self) -> list[Acknowledged]:
+        """The acknowledgements of our own origin that count."""
+        mine, sessions = self._own.origin, self._sessions.values()
+        linked = {s.cluster for s in sessions if s.peer is not None and mine in s.cursors}
+        clusters = self._acknowledged.keys() | {origin.cluster for origin in self._remotes}
+        return waited_for(self._acknowledged, linked, len(clusters))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replicator.conflicts import equivocation_problems
+from replicator.repairs import rot_problems
 
 if TYPE_CHECKING:
     from replicator.agent import Agent
@@ -60,6 +61,7 @@ class Condition:
         ]
         found += agent.replica.quarantine.problems(agent.clock.wall_ns())
         found += equivocation_problems(agent.replica.remotes)
+        found += rot_problems(agent.replica.remotes)
         if agent.load.shedding:
             found.append({"code": "shedding", "message": _SHEDDING, "cure": _MORE})
         me = agent.config.cluster

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from crdt import ZERO, Head, Version
+from crdt.buckets import Cover
 
 
 @dataclass(slots=True)
@@ -28,10 +29,12 @@ class Cursor:
     """Stamp of the head when a snapshot's first chunk was cut."""
     told: Head | None = None
     """The last head sent."""
+    cover: Cover | None = None
+    """Buckets that are sent first, whole; then what came since the peer's version."""
 
     def __post_init__(self) -> None:
         """A transfer starts at what the peer has, or at nothing."""
-        self.position = 0 if self.snapshot else self.base.stamp
+        self.position = 0 if self.snapshot or self.cover is not None else self.base.stamp
         self.epoch = self.base.epoch
 
     def has_work(self, head: Head) -> bool:
@@ -48,7 +51,9 @@ class Cursor:
 
     def aim(self, head: Head) -> None:
         """Make the next chunk one that leads to ``head``; restarts the transfer if it must."""
-        if self.snapshot:
+        if self.cover is not None and self.epoch != head.epoch:
+            self._start_snapshot(head)
+        elif self.snapshot:
             if self.first == 0 or self.epoch != head.epoch or head.floor > self.first:
                 self._start_snapshot(head)
         elif not self._delta_may_lead_to(head):
@@ -57,7 +62,7 @@ class Cursor:
             self.position, self.epoch = self.base.stamp, head.epoch
 
     def _start_snapshot(self, head: Head) -> None:
-        self.snapshot = True
+        self.snapshot, self.cover = True, None
         self.position, self.epoch, self.first = 0, head.epoch, head.stamp
 
     def _delta_may_lead_to(self, head: Head) -> bool:
@@ -69,6 +74,12 @@ class Cursor:
         if base is None or base.epoch != self.base.epoch:
             return False
         return self.base.stamp <= base.stamp <= head.stamp
+
+    def lent(self, to: int, *, last: bool) -> None:
+        """Buckets were sent up to ``to``; with the ``last`` of them a delta follows."""
+        self.position = to
+        if last:
+            self.cover, self.position = None, self.base.stamp
 
     def sent(self, to: int, head: Head | None) -> None:
         """A chunk up to ``to`` was sent; with ``head`` the transfer is complete."""

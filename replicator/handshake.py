@@ -32,6 +32,8 @@ class Self:
     """Bytes of one frame that we take."""
     packed: bool = True
     """Whether we take packed transfers, and say so."""
+    buckets: bool = True
+    """Whether we tell our buckets, and say so."""
     leased: bool = False
     """Whether a lease decides which agent of this cluster writes; without one there is only us."""
     minor: int = MINOR
@@ -50,6 +52,7 @@ class Self:
             software=self.software,
             frame_limit=self.frame_limit,
             packed=self.packed,
+            buckets=self.buckets,
         )
 
 
@@ -103,15 +106,6 @@ def _too_far_apart(me: Self, hello: Hello) -> ProtocolError:
 def is_writer(session: Session) -> bool:
     """Whether the peer writes its cluster's origin, by its last hello."""
     return session.peer is not None and session.peer.role == WRITER
-
-
-def offset_of(cluster: str, sessions: Iterable[Session]) -> int:
-    """Nanoseconds that the clock of a cluster's writer is ahead of ours; 0 without a link to it."""
-    offset = 0
-    for session in sessions:
-        if session.cluster == cluster and is_writer(session):
-            offset = session.offset_ns
-    return offset
 
 
 def twins_of(session: Session, sessions: Iterable[Session]) -> list[Session]:

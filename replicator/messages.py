@@ -207,6 +207,8 @@ class Unknown:
     kind: int
 
 
+Bucketing = GetBuckets | Buckets | GetBucketEntries | BucketEntries
+"""What repair by buckets says."""
 Message = (
     Hello
     | Record
@@ -218,9 +220,6 @@ Message = (
     | Reject
     | Skew
     | Admission
-    | GetBuckets
-    | Buckets
-    | GetBucketEntries
-    | BucketEntries
+    | Bucketing
     | Unknown
 )

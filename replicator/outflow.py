@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crdt import Chunk, Head, Origin
+from crdt.buckets import Cover
 from replicator import messages as m
 from replicator.codec import encode, encode_packed
 from replicator.cursor import Cursor
@@ -32,6 +33,8 @@ class Served:
     """As :meth:`crdt.OriginSet.since` of exactly the state at ``head``."""
     head: Head
     record: m.Record
+    nodes: Callable[[int], bytes] | None = None
+    """As :meth:`crdt.OriginSet.nodes` of that state; None when they cannot be told now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,14 @@ class _Cut:
     frame: bytes
     to: int
     head: Head | None
+
+
+def _bounded(chunk: Chunk) -> Chunk:
+    """A chunk, or as much of it as a message may hold."""
+    if len(chunk.entries) <= LIST_LIMIT:
+        return chunk
+    entries = chunk.entries[:LIST_LIMIT]
+    return Chunk(entries, entries[-1][1], complete=False)
 
 
 class Outflow:
@@ -58,12 +69,15 @@ class Outflow:
         here: whoever changes that marks it ready again.
         """
         frames = session.take_outbox()
-        if session.closing or not session.ready:
+        if session.closing:
+            return frames
+        frames += self._buckets(session, serve)
+        if not session.ready:
             return frames
         budget = PULL_BYTES - sum(map(len, frames))
         bulk: list[tuple[Origin, Cursor, Served]] = []
         for origin, cursor, source in self._due(session, serve):
-            if cursor.snapshot:
+            if cursor.snapshot or cursor.cover is not None:
                 bulk.append((origin, cursor, source))
             elif budget > 0:
                 sent = self._next(session, origin, cursor, source)
@@ -92,6 +106,8 @@ class Outflow:
         self, session: Session, origin: Origin, cursor: Cursor, source: Served
     ) -> list[bytes]:
         """The next chunk of ``origin``, which then waits behind the others."""
+        if cursor.cover is not None:
+            return [self._lend(session, origin, cursor, cursor.cover, source)]
         packed = session.peer is not None and session.peer.packed
         cut = self._cut(origin, cursor, source, packed=packed)
         cursor.sent(cut.to, cut.head)
@@ -99,10 +115,38 @@ class Outflow:
         if cut.head is None:
             session.ready[origin] = None
             return [cut.frame]
-        if session.records_sent.get(origin) == cut.head.key_id:
-            return [cut.frame]
-        session.records_sent[origin] = cut.head.key_id
-        return [encode(source.record), cut.frame]
+        return [*self._record(session, origin, source), cut.frame]
+
+    @staticmethod
+    def _record(session: Session, origin: Origin, source: Served) -> list[bytes]:
+        """The record of a head, unless it was sent before."""
+        if session.records_sent.get(origin) == source.head.key_id:
+            return []
+        session.records_sent[origin] = source.head.key_id
+        return [encode(source.record)]
+
+    def _buckets(self, session: Session, serve: Callable[[Origin], Served | None]) -> list[bytes]:
+        """The buckets of one origin that they were asked of, of the first that can be told now."""
+        for origin, depth in session.asked.items():
+            source = serve(origin)
+            if source is None or source.nodes is None:
+                continue
+            del session.asked[origin]
+            told = m.Buckets(source.head, depth, source.nodes(depth))
+            return [*self._record(session, origin, source), encode(told)]
+        return []
+
+    def _lend(
+        self, session: Session, origin: Origin, cursor: Cursor, cover: Cover, source: Served
+    ) -> bytes:
+        """The next chunk of what lies in some buckets, of as many entries as others look at."""
+        chunk = _bounded(source.since(cursor.position, self._chunk_bytes))
+        entries = tuple(entry for entry in chunk.entries if entry[0] in cover)
+        bounds = (source.head.epoch, cursor.position, chunk.to)
+        cursor.lent(chunk.to, last=chunk.complete)
+        del session.ready[origin]
+        session.ready[origin] = None
+        return encode(m.BucketEntries(origin, *bounds, entries, chunk.complete))
 
     def _cut(self, origin: Origin, cursor: Cursor, source: Served, *, packed: bool) -> _Cut:
         head = source.head
@@ -110,10 +154,7 @@ class Outflow:
         known = self._cuts.get(key)
         if known is not None:
             return known
-        chunk = source.since(cursor.position, self._chunk_bytes)
-        if len(chunk.entries) > LIST_LIMIT:
-            entries = chunk.entries[:LIST_LIMIT]
-            chunk = Chunk(entries, entries[-1][1], complete=False)
+        chunk = _bounded(source.since(cursor.position, self._chunk_bytes))
         last = head if chunk.complete else None
         bounds = (cursor.snapshot, cursor.position, chunk.to)
         transfer = m.Transfer(origin, head.epoch, *bounds, tuple(chunk.entries), last)

@@ -338,7 +338,8 @@ class OwnOrigin:
         head, record = self.published_head, self._published_record
         if head is None or record is None or self._withheld:
             return None
-        return Served(self._since if self.sealing else self.elements.since, head, record)
+        nodes = None if self.sealing else self.elements.nodes
+        return Served(self._since if self.sealing else self.elements.since, head, record, nodes)
 
     def _since(self, position: int, budget: int) -> Chunk:
         """As ``elements.since``, without the batch being sealed and with what it replaced."""

@@ -29,12 +29,10 @@ from replicator.errors import ProtocolError
 from replicator.freshness import Latencies
 from replicator.messages import Record, Transfer
 from replicator.networks import Networks
+from replicator.repair import STAGED_BYTES_LIMIT, Repair
 from replicator.service_index import ServiceIndex
 from replicator.signing import Verifier
 from replicator.sources import Supply
-
-STAGED_BYTES_LIMIT = 1 << 30
-"""Elements and values of one transfer; ten times what a million endpoints take."""
 
 
 class Outcome(Enum):
@@ -68,6 +66,7 @@ class Taken(NamedTuple):
     entries: tuple[Entry, ...] = ()
     """What the journal needs: the entries put, or with ``replaced`` all of them."""
     replaced: bool = False
+    """The transfer brought a whole state."""
 
 
 class RemoteOrigin:
@@ -89,6 +88,9 @@ class RemoteOrigin:
         """Monotonic time when the origin's issue time last advanced; None in this life."""
         self.distrust = False
         """The last transfer did not add up: ask for a snapshot."""
+        self.rotten = False
+        """What is held is not what its head says: any signed state, of this version too, mends."""
+        self.repair: Repair | None = None
         self._staged_bytes = 0
         self.held_back = False
         """Its newest head is from the future: it is not asked for."""
@@ -135,18 +137,31 @@ class RemoteOrigin:
         staging is discarded.
         """
         head, known = chunk.head, self.head
+        mends = self.rotten and (chunk.snapshot or self._is_followed)
         if head is not None and known is not None and head.version == known.version:
             outdoes = chunk.snapshot and head.outdoes(known)
-            if not outdoes:
+            if not outdoes and not (mends and head.same_state(known)):
                 self.staging = None
                 return Taken(self._renew(head, known, verifier, offered))
-        if Version(chunk.epoch, chunk.to) <= self.version and not chunk.snapshot:
+        if Version(chunk.epoch, chunk.to) <= self.version and not chunk.snapshot and not mends:
             return Taken(Outcome.IGNORED)
         if not self._stage(chunk):
             return Taken(Outcome.AGAIN)
         if head is None:
             return Taken(Outcome.STAGED)
         return self._commit(head, verifier, offered, admits)
+
+    @property
+    def _is_followed(self) -> bool:
+        """Whether deltas continue what was staged by buckets."""
+        return self.repair is not None and self.staging is self.repair.staging is not None
+
+    def may_be_mended_by(self, head: Head) -> bool:
+        """Whether the state at ``head`` may take the place of what is held."""
+        known = self.head
+        if known is not None and head.version == known.version:
+            return head.same_state(known)
+        return head.version > self.version
 
     def _stage(self, chunk: Transfer) -> bool:
         """Whether the chunk continues the transfer under way, or begins one.
@@ -158,10 +173,12 @@ class RemoteOrigin:
         if (
             begins
             or staging is None
-            or (staging.epoch, staging.replaces) != (chunk.epoch, chunk.snapshot)
+            or staging.epoch != chunk.epoch
+            or (staging.replaces and not self._is_followed) != chunk.snapshot
         ):
-            start = 0 if chunk.snapshot else self.version.stamp
-            staging = Staging(epoch=chunk.epoch, start=start, replaces=chunk.snapshot)
+            start, whole = 0 if chunk.snapshot else self.version.stamp, chunk.snapshot
+            mends = whole and self.rotten
+            staging = Staging(epoch=chunk.epoch, start=start, replaces=whole, mends=mends)
             self._staged_bytes = 0
         self._staged_bytes += sum(len(entry[0]) + len(entry[3]) for entry in chunk.entries)
         self.staging = None
@@ -175,7 +192,7 @@ class RemoteOrigin:
         self.staging = staging
         return True
 
-    def _verified_by(self, head: Head, verifier: Verifier, offered: Record | None) -> Record:
+    def verified_by(self, head: Head, verifier: Verifier, offered: Record | None) -> Record:
         """The record ``head`` verifies by; raises :class:`ProtocolError` when there is none."""
         record = self.record
         if record is None or record.key_id != head.key_id:
@@ -197,7 +214,7 @@ class RemoteOrigin:
         same = head.same_state(known)
         if same and head.issued_at <= known.issued_at:
             return Outcome.IGNORED
-        record = self._verified_by(head, verifier, offered)
+        record = self.verified_by(head, verifier, offered)
         if not same:
             self.distrust = self.distrust or head.outdoes(known)
             self.contradicted(known, head)
@@ -214,14 +231,14 @@ class RemoteOrigin:
     ) -> Taken:
         staging, self.staging = self.staging, None
         assert staging is not None  # noqa: S101 - the chunk was just staged
-        record = self._verified_by(head, verifier, offered)
+        record = self.verified_by(head, verifier, offered)
         if not admits(head):
             return Taken(Outcome.HELD_BACK)
         before = self.version.stamp
         try:
             changes = self.elements.commit(staging, head)
         except MismatchError:
-            return Taken(Outcome.MISMATCH)
+            return Taken(Outcome.MISMATCH, replaced=staging.replaces)
         except StaleError:
             return Taken(Outcome.IGNORED)
         except (GapError, ContinuityError):
@@ -229,6 +246,8 @@ class RemoteOrigin:
             self.distrust = True
             return Taken(Outcome.AGAIN)
         self.distrust = False
+        if staging.replaces:
+            self.rotten, self.repair = False, None
         self.head, self.record = head, record
         if staging.replaces or self.unstored:
             entries = tuple(self.elements.entries())

@@ -8,21 +8,23 @@ Does not stamp (``own_origin``), verify (``signing``), store, log or wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
-from crdt.version_vector import ZERO
+from crdt import Head
+from crdt.buckets import Cover
 from replicator import messages as m
 from replicator import policies
 from replicator.announcements import Announcements, reach_of
 from replicator.codec import decode, encode_head, encode_record
-from replicator.collection import Acknowledged, new_floor, waited_for
+from replicator.collection import Acknowledged, Collection
 from replicator.conflicts import Conflicts
 from replicator.cursor import Cursor
 from replicator.effects import Changed, Close, Effect, Notice, Remember, Store, Wake
 from replicator.errors import ProtocolError
-from replicator.handshake import Self, check_hello, is_writer, offset_of
+from replicator.handshake import Self, check_hello, is_writer
 from replicator.kinds import check_entry
+from replicator.liveness import confirm, convergence
 from replicator.members import Members
 from replicator.membership import Cell
 from replicator.networks import ANYWHERE, AllowLists
@@ -31,6 +33,7 @@ from replicator.own_origin import OwnOrigin
 from replicator.quarantine import Quarantine
 from replicator.remote_origin import Outcome, RemoteOrigin, Taken
 from replicator.renewal import Renewals
+from replicator.repairs import Repairs
 from replicator.session import Session
 from replicator.siblings import Siblings
 from replicator.signing import Verifier
@@ -38,7 +41,6 @@ from replicator.steering import Steering
 from replicator.subscriptions import Subscriptions
 
 REISSUE_SECONDS = 10.0
-COLLECT_SECONDS = 10.0
 ORIGIN_LIMIT = 4096
 """Origins known at most, and named by one peer at most."""
 _POLICY_VIOLATION = 1008
@@ -77,9 +79,10 @@ class Replica:
         self._outflow = Outflow()
         self._next_number = 1
         self._reissue_at = 0.0
-        self._collect_at = 0.0
         self.acknowledged: dict[str, Acknowledged] = {}
         """How far each member has committed our own origin."""
+        self._collection = Collection(own, self.remotes, self.sessions, self.acknowledged)
+        self.repairs = Repairs(own, self.remotes, self.sessions, self._subscriptions)
         self.members = Members(
             own, self.remotes, self.sessions, self._subscriptions, self.uids, self.acknowledged
         )
@@ -96,10 +99,8 @@ class Replica:
 
     def expect_members(self, clusters: Iterable[str], now: float) -> None:
         """Keep tombstones for these until they acknowledge, or an hour has passed."""
-        for cluster in clusters:
-            if self.members.forgotten(cluster):
-                continue
-            self.acknowledged.setdefault(cluster, Acknowledged(ZERO, now))
+        present = (cluster for cluster in clusters if not self.members.forgotten(cluster))
+        self._collection.expect(present, now)
 
     # ---- sessions ------------------------------------------------------------------------------
 
@@ -178,6 +179,8 @@ class Replica:
         if session.peer is None:
             detail = f"{session.cluster} spoke before its hello"
             raise ProtocolError(detail, code="hello_expected")
+        if isinstance(message, m.Bucketing):
+            return self._mend(session, message, now, wall_ns)
         return self._converse(session, message, now, wall_ns)
 
     def _converse(
@@ -202,7 +205,7 @@ class Replica:
                 return self._transfer(session, message, now, wall_ns)
             case m.Beat():
                 session.heard_beat(message, now, wall_ns)
-                self._advance_freshness(session, now)
+                confirm(session, self.remotes, now)
             case _:
                 self.ignored += 1
         return []
@@ -278,13 +281,33 @@ class Replica:
         assigned = self._subscriptions.assign(remote, now)
         return [*assigned, *self._conflicts.advertised(session, advert)]
 
-    def _want(self, session: Session, want: m.Want, now: float) -> list[Effect]:
-        session.cursors[want.origin] = Cursor(want.version, want.snapshot)
+    def _want(
+        self, session: Session, want: m.Want, now: float, cover: Cover | None = None
+    ) -> list[Effect]:
+        session.cursors[want.origin] = Cursor(want.version, want.snapshot, cover=cover)
         self._bound(len(session.cursors))
         session.records_sent.pop(want.origin, None)
         session.ready[want.origin] = None
         self.announcements.served_to(session, want.origin)
         return [Wake(session.number), *self._subscriptions.wanted_by(session, want.origin, now)]
+
+    def _mend(
+        self, session: Session, message: m.Bucketing, now: float, wall_ns: int
+    ) -> list[Effect]:
+        match message:
+            case m.GetBuckets(origin, depth):
+                session.asked[origin] = depth
+                self._bound(len(session.asked))
+                self.repairs.auditor.suspect(origin)
+                return [Wake(session.number)]
+            case m.GetBucketEntries(origin, version, indexes):
+                return self._want(session, m.Want(origin, version), now, Cover(indexes))
+            case _:
+                admits = self._admission(wall_ns)
+                return self.repairs.heard(session, message, now, self.verifier, admits)
+
+    def _admission(self, wall_ns: int) -> Callable[[Head], bool]:
+        return lambda head: self.quarantine.admits(head, wall_ns)
 
     # ---- transfers -----------------------------------------------------------------------------
 
@@ -297,6 +320,8 @@ class Replica:
         if not self.members.takes(chunk.origin, chunk.epoch):
             self.ignored += 1
             return []
+        if remote.repair is not None and not remote.repair.gives_way(chunk):
+            return []
         for element, _, op, value in chunk.entries:
             check_entry(chunk.origin.cluster, element, op, value)
         try:
@@ -304,7 +329,7 @@ class Replica:
                 chunk,
                 self.verifier,
                 session.records.get(chunk.origin),
-                lambda head: self.quarantine.admits(head, wall_ns),
+                self._admission(wall_ns),
             )
         except ProtocolError as error:
             # What an origin says of itself costs it the link.  A relay may have got it honestly,
@@ -350,7 +375,7 @@ class Replica:
             case Outcome.MISMATCH:
                 self.mismatches += 1
                 effects.append(self._notice("mismatch", remote, session))
-                effects += self._subscriptions.mend(remote, now)
+                effects += self.repairs.mismatched(remote, now, replaced=taken.replaced)
             case Outcome.EQUIVOCATION:
                 effects.append(self._notice("equivocation", remote, session))
                 effects += self._subscriptions.ask(remote) if remote.distrust else []
@@ -383,8 +408,9 @@ class Replica:
         remote.unstored = False
         seconds = None
         if not taken.replaced:
-            offset = offset_of(remote.origin.cluster, self.sessions.values())
-            seconds = max(0, wall_ns + offset - head.observed_at) * 1e-9
+            seconds = convergence(
+                self.sessions.values(), remote.origin.cluster, head.observed_at, wall_ns
+            )
             remote.latencies.add(seconds)
         remote.changes += len(taken.changes)
         changed = Changed(remote.origin, frozenset(services), tuple(taken.changes), seconds)
@@ -455,11 +481,7 @@ class Replica:
         effects += self.members.begin(now, wall_ns)
         self.steering.begin(wall_ns)
         effects += self.quarantine.review(now, wall_ns)
-        if now >= self._collect_at:
-            self._collect_at = now + COLLECT_SECONDS
-            floor = new_floor(self.own.elements, self._waited_for(), now)
-            if floor is not None:
-                self.own.move_floor(floor, wall_ns)
+        self._collection.tick(now, wall_ns)
         due = now >= self._reissue_at or self.own.signed_by_former_key
         if due and self.own.head is not None and not self.own.sealing:
             self._reissue_at = now + REISSUE_SECONDS
@@ -474,22 +496,5 @@ class Replica:
                 self.announcements.tell(session)
                 session.say(session.beat(self.announcements.digest(), now, wall_ns))
                 effects.append(Wake(number))
+        effects += self.repairs.tick(now, wall_ns)
         return [*effects, *self._subscriptions.watch(now)]
-
-    def _waited_for(self) -> list[Acknowledged]:
-        """The acknowledgements of our own origin that count."""
-        mine, sessions = self.own.origin, self.sessions.values()
-        linked = {s.cluster for s in sessions if s.peer is not None and mine in s.cursors}
-        clusters = self.acknowledged.keys() | {origin.cluster for origin in self.remotes}
-        return waited_for(self.acknowledged, linked, len(clusters))
-
-    def _advance_freshness(self, session: Session, now: float) -> None:
-        """A beat of a directly linked origin's writer confirms what is committed of it."""
-        if not is_writer(session):
-            return
-        advert_of = session.adverts.get
-        for origin, remote in self.remotes.items():
-            if origin.cluster == session.cluster and remote.known:
-                advert = advert_of(origin)
-                if advert is not None and advert.version <= remote.version:
-                    remote.fresh_at = now

@@ -57,6 +57,8 @@ class Session:
         """The peer has told what it holds, and proved what it says of our own origin."""
         self.adverts: dict[Origin, m.Advert] = {}
         self.cursors: dict[Origin, Cursor] = {}
+        self.asked: dict[Origin, int] = {}
+        """Origins whose buckets the peer asked for, and at which depth; until they are told."""
         self.ready: dict[Origin, None] = {}
         """Origins with something to send, oldest first."""
         self.wanting: set[Origin] = set()

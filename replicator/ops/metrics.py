@@ -57,7 +57,9 @@ class _Spec:
 _COUNTERS: dict[str, _Spec] = {
     "digest_mismatch": _Spec("Commits refused because count or root differed from the head's."),
     "equivocations": _Spec("Times another signed state of a version was met.", (_ORIGIN,)),
-    "digest_repair": _Spec("Transfers begun to repair a difference."),
+    "digest_repair": _Spec("Repairs begun because what is held is not what was signed."),
+    "audits": _Spec("Origins looked at, whether what is held is what was signed."),
+    "audit_failures": _Spec("Audits that found something wrong."),
     "session_bytes": _Spec("Bytes over peer links.", (_PEER, "direction")),
     "watch_relists": _Spec(
         "Full listings of the source, by cause.",

@@ -24,7 +24,7 @@ _LEFT_OUT = frozenset(
         *("encoded", "mismatches", "ignored", "oversized", "latencies", "notices", "commits"),
         *("checks", "changed"),
         # deadlines of five seconds and more
-        *("opened_at", "heard_at", "begun", "free_at"),
+        *("opened_at", "heard_at", "begun", "free_at", "auditor"),
         # set up once
         *("me", "peers", "rng", "_seed", "name", "cluster"),
     )

@@ -37,6 +37,7 @@ _CREDIT = 16
 _IN_TURN = 16
 """Origins of one process that are looked at after every step, whatever moved."""
 _HEADS, _WANT, _TRANSFER, _PACKED, _ADMISSION = 3, 4, 6, 10, 11
+_BUCKETS, _BUCKET_ENTRIES = 13, 15
 """Message types of frames that claim or decide something."""
 
 
@@ -265,6 +266,10 @@ class Monitor:
             assert isinstance(message, m.Transfer)  # noqa: S101 - its type says so
             self.entries_sent += len(message.entries)
             self._transfer(process, message)
+        elif kind in {_BUCKETS, _BUCKET_ENTRIES}:
+            message = read_once(frame)
+            assert isinstance(message, m.Buckets | m.BucketEntries)  # noqa: S101 - as above
+            self._lends(process, message)
         elif kind in {_HEADS, _WANT}:
             message = read_once(frame)
             adverts = message.adverts if isinstance(message, m.Heads) else (message,)
@@ -272,6 +277,19 @@ class Monitor:
                 assert isinstance(claim, m.Advert | m.Want)  # noqa: S101 - as above
                 self._claims(process, claim.origin, claim.version)
             self._bounded(process, number)
+
+    def _lends(self, process: Process, told: m.Buckets | m.BucketEntries) -> None:
+        """Buckets are of what may be sent as a transfer; of those asked for nobody claims more."""
+        if isinstance(told, m.Buckets):
+            origin, version = told.head.origin, told.head.version
+        else:
+            self.entries_sent += len(told.entries)
+            origin, version = told.origin, Version(told.epoch, told.to)
+        name, cluster = process.name, origin.cluster
+        if not (cluster == process.cluster or process.decided.takes(cluster, version.epoch)):
+            raise Violation("24", f"{name} lends {version} of {cluster}, which is not taken")
+        if self._reached(process, origin) < version:
+            raise Violation("14", f"{name} lends {version} of {cluster} before it has it for good")
 
     def _reached(self, process: Process, origin: Origin) -> Version:
         if origin.cluster == process.cluster:

@@ -35,6 +35,7 @@ from replicator.effects import (
     Wake,
 )
 from replicator.handshake import Self
+from replicator.kinds import ENDPOINT
 from replicator.outflow import CHUNK_BYTES, Outflow
 from replicator.own_origin import OwnBatch, OwnOrigin
 from replicator.projection import Projector
@@ -149,7 +150,8 @@ class Sent:
     @property
     def entries(self) -> int:
         """How many entries it carries."""
-        return len(self.message.entries) if isinstance(self.message, m.Transfer) else 0
+        carries = isinstance(self.message, m.Transfer | m.BucketEntries)
+        return len(self.message.entries) if carries else 0
 
 
 class Node:
@@ -162,6 +164,8 @@ class Node:
         self.leased = bool(agent)
         self.packed = True
         """Whether its lives from the next start on take packed transfers."""
+        self.buckets = True
+        """Whether its lives from the next start on tell buckets."""
         self.claims: list[int] = []
         """What it wanted the lease to be asked for."""
         self.peers = peers
@@ -210,6 +214,7 @@ class Node:
         remotes = reconciled(own, self.disk.restored(), leased=self.leased)
         instance, uid = f"{self.name}-{self.lives}", f"uid-{self.cluster}"
         words = {"leased": self.leased, "packed": self.packed, "minor": self.minor}
+        words["buckets"] = self.buckets
         me = Self("set", self.cluster, instance, uid, "test", **words)
         self.projector = Projector(self.cluster)
         self.replica = Replica(me, own, self.verifier, remotes)
@@ -395,6 +400,8 @@ class World:
         self._pumped: set[tuple[Node, int, int]] = set()
         self._reached: dict[tuple[str, int, Origin], Version] = {}
         self._published: dict[tuple[str, Version], bytes] = {}
+        self.rotten: set[tuple[str, Origin]] = set()
+        """Which node holds another state of which origin than it committed."""
         self.nodes = {name: Node(self, name, frozenset({*names} - {name})) for name in names}
         for at, node in enumerate(self.nodes.values()):
             self.at(tick * (at + 1) / len(names), lambda node=node: self._ticking(node))  # type: ignore[misc]
@@ -549,6 +556,17 @@ class World:
                 if end.node is not node:
                     end.node.perform(end.node.replica.close_session(end.number, self.now))
 
+    def rot(self, name: str, cluster: str) -> bytes:
+        """A bit flips in what a node holds of another origin: an endpoint's readiness."""
+        node, origin = self[name], Origin(cluster)
+        elements = node.remote(cluster).elements
+        element, _, value = min(row for row in elements.live() if row[0][1] == ENDPOINT)
+        stamp, op, _ = elements._entries[element]
+        elements._entries[element] = (stamp, op, value[:1] + bytes((value[1] ^ 1,)) + value[2:])
+        node.views[origin] = live(elements)
+        self.rotten.add((name, origin))
+        return element
+
     # ---- what must hold ------------------------------------------------------------------------
 
     def remember(self, head: Head, elements: OriginSet) -> None:
@@ -574,7 +592,11 @@ class World:
             assert head.version == remote.version
             shown = live(remote.elements)
             truth = self.truth[origin.cluster, remote.version, head.root]
-            assert shown == truth, f"{node.name} shows a state of {origin.cluster} it never had"
+            if shown == truth:
+                self.rotten.discard((node.name, origin))
+            elif (node.name, origin) not in self.rotten:
+                message = f"{node.name} shows a state of {origin.cluster} it never had"
+                raise AssertionError(message)
             assert node.views[origin] == shown
             place = (node.name, node.lives, origin)
             assert remote.version >= self._reached.get(place, ZERO)
