@@ -189,9 +189,9 @@ SIBLINGS = [
         core("siblings", "TestStandingBy::test_without_a_lease_a_second_agent_is_refused"),
     ),
     Mutant(
-        *("a stand-by vouches for its writer", "freshness", "replicator/replica.py"),
-        "        if not is_writer(session):\n            return\n        advert_of",
-        "        advert_of",
+        *("a stand-by vouches for its writer", "freshness", "replicator/liveness.py"),
+        "    if not is_writer(session):\n        return\n    advert_of",
+        "    advert_of",
         core("siblings", "TestStandingBy::test_its_beats_do_not_make_a_dead_writer_look_alive"),
     ),
 ]
