@@ -10,6 +10,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+MCS_API ?=
 BIN := $(VENV)/bin
 PY := "$(BIN)/python"
 STAMP := $(VENV)/.made
@@ -17,7 +18,7 @@ QUICK := not e2e and not sim and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-only check format e2e e2e-all sim sim-long exhaustive mutants bench docs lock clean
+.PHONY: help demo test test-only check format e2e e2e-all conformance sim sim-long exhaustive mutants bench docs lock clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -63,6 +64,12 @@ e2e: $(STAMP) ## Agents against real Kubernetes API servers (needs Go; built onc
 
 e2e-all: e2e ## The same, then on the oldest supported Kubernetes
 	REPLICATOR_E2E_KUBE=1.34.4 $(PY) -m pytest -m e2e tests/e2e $(ARGS)
+
+conformance: $(STAMP) ## The official Multi-Cluster Services suite (MCS_API=clone of kubernetes-sigs/mcs-api)
+	@test -n "$(MCS_API)" || { \
+	  echo "make: the suite is in no registry; git clone https://github.com/kubernetes-sigs/mcs-api ../mcs-api," >&2; \
+	  echo "make: then make conformance MCS_API=../mcs-api; docs/conformance.md tells the rest" >&2; exit 1; }
+	$(PY) -m tests.conformance --suite "$(MCS_API)" $(ARGS)
 
 sim: $(STAMP) ## Long simulations from seeds, in virtual time
 	$(PY) -m pytest -m sim $(ARGS)

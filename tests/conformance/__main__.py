@@ -1,7 +1,8 @@
 """``python -m tests.conformance --suite CHECKOUT``: the suite against our agents, then a table.
 
-Without ``--kubeconfig`` it starts control planes of its own, without kubelets, and runs the specs
-that execute nothing in pods.  With one, it runs all specs against the clusters it names.
+It starts control planes of its own, without kubelets, and runs the specs that execute nothing in
+pods.  With ``--nodes`` (root) it starts whole clusters and runs all specs; with ``--kubeconfig`` it
+runs all specs against clusters that run already.
 The agents run here, as processes, with the rights of ``tests/e2e/kube/rbac-mcs.yaml``.
 """
 
@@ -12,7 +13,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.e2e.multicluster import RBAC
 
 from .bare import bare_clusters
 from .given import given_clusters
+from .nodes.clusters import whole_clusters
 from .specs import chosen, outcome, passed, shares, table
 from .suite import Suite, SuiteError, ensure
 
@@ -46,7 +48,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--clusters", type=int, default=2, help="how many to start (default: 2)")
     parser.add_argument("--dual", action="store_true", help="with IPv4 and IPv6")
-    parser.add_argument("--kubeconfig", type=Path, help="clusters with pods that run already")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--nodes", action="store_true", help="with nodes and pods; needs root")
+    where.add_argument("--kubeconfig", type=Path, help="clusters with pods that run already")
     parser.add_argument("--contexts", default="", help="which of its contexts, with commas between")
     parser.add_argument("--focus", default="", help="pattern over names and labels of specs")
     parser.add_argument("--jobs", type=int, default=4, help="shares at once (default: 4)")
@@ -60,9 +64,8 @@ async def _run(options: argparse.Namespace, program: Path) -> int:
         agents = Agents(kubeconfigs, out / "agents", export="service-export", mode="mcs")
         async with agents:
             suite = Suite(program, kubeconfig, list(kubeconfigs), out / "suite")
-            wanted = chosen(
-                await suite.specs(), pods=options.kubeconfig is not None, focus=options.focus
-            )
+            pods = options.nodes or options.kubeconfig is not None
+            wanted = chosen(await suite.specs(), pods=pods, focus=options.focus)
             ended = outcome(wanted, await suite.run(shares(wanted, options.jobs)))
     sys.stdout.write(f"{table(ended)}\nlogs and reports: {out}\n")
     return 0 if passed(ended) else 1
@@ -74,19 +77,23 @@ async def _clusters(
 ) -> AsyncIterator[tuple[Path, dict[str, Path]]]:
     """Yield a kubeconfig of all clusters for the suite, and one of each for its agent."""
     folder = out / "clusters"
-    if options.kubeconfig is not None:
-        contexts = [name for name in options.contexts.split(",") if name]
-        config = _read(options.kubeconfig)
-        async with given_clusters(config, contexts, folder) as kubeconfigs:
-            yield options.kubeconfig.absolute(), kubeconfigs
-        return
-    async with bare_clusters(options.clusters, folder, dual=options.dual) as planes:
-        kubeconfigs = {}
+    async with AsyncExitStack() as stack:
+        kubeconfig, contexts = options.kubeconfig, [x for x in options.contexts.split(",") if x]
+        if options.nodes:
+            whole = whole_clusters(options.clusters, folder, dual=options.dual)
+            kubeconfig = _together(await stack.enter_async_context(whole), folder / "kubeconfig")
+        if kubeconfig is not None:
+            given = given_clusters(_read(kubeconfig), contexts, folder / "given")
+            yield kubeconfig.absolute(), await stack.enter_async_context(given)
+            return
+        bare = bare_clusters(options.clusters, folder, dual=options.dual)
+        planes = await stack.enter_async_context(bare)
+        accounts = {}
         for name, plane in planes.items():
             await plane.create_from(RBAC)
-            kubeconfigs[name] = await plane.service_account_kubeconfig(*ACCOUNT)
+            accounts[name] = await plane.service_account_kubeconfig(*ACCOUNT)
         admins = {name: plane.admin_kubeconfig for name, plane in planes.items()}
-        yield _together(admins, folder / "kubeconfig"), kubeconfigs
+        yield _together(admins, folder / "kubeconfig"), accounts
 
 
 def _together(kubeconfigs: dict[str, Path], path: Path) -> Path:

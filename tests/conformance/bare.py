@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.e2e.kube import build
 from tests.e2e.kube.api import Api, ApiError, Object
 from tests.e2e.kube.control_plane import ControlPlane
+from tests.e2e.kube.crds import multicluster_crds
 from tests.e2e.multicluster import apply_crds
 from tests.e2e.objects import NODE, NODES
 
@@ -26,7 +27,7 @@ async def bare_clusters(
     count: int, folder: Path, *, dual: bool
 ) -> AsyncIterator[dict[str, ControlPlane]]:
     """Start ``c1`` ... ``cN`` with the API's CRDs; all of them are ended on leaving."""
-    programs, crds = build.ensure(), build.multicluster_crds()
+    programs, crds = build.ensure(), multicluster_crds()
     made = {
         f"c{number}": ControlPlane(
             f"c{number}",

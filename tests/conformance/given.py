@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 
 from tests.e2e.agents import ACCOUNT
-from tests.e2e.kube import build
 from tests.e2e.kube.api import Api, ApiError
 from tests.e2e.kube.control_plane import COLLECTIONS
+from tests.e2e.kube.crds import multicluster_crds
 from tests.e2e.kube.credentials import write_kubeconfig, write_private
 from tests.e2e.multicluster import RBAC, wait_for_crds
 
@@ -75,7 +75,7 @@ async def given_clusters(
 ) -> AsyncIterator[dict[str, Path]]:
     """Prepare each context of a kubeconfig, all if none is named; yields the agents' own."""
     wanted = contexts or [one["name"] for one in config["contexts"]]
-    crds = build.multicluster_crds()
+    crds = multicluster_crds()
     made = {}
     async with AsyncExitStack() as stack:
         for context in wanted:

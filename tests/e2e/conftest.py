@@ -21,6 +21,7 @@ import pytest_asyncio
 from .agents import ACCOUNT, Mesh
 from .kube import build
 from .kube.control_plane import ControlPlane
+from .kube.crds import multicluster_crds
 from .kube.processes import tail
 from .multicluster import RBAC as MULTICLUSTER_RBAC
 from .multicluster import MulticlusterMesh, apply_crds
@@ -95,7 +96,7 @@ async def mesh(running_mesh: Mesh) -> Mesh:
 def crds() -> tuple[Path, ...]:
     """Return the files of the Multi-Cluster Services API's CRDs."""
     try:
-        return build.multicluster_crds()
+        return multicluster_crds()
     except build.BuildError as error:
         pytest.fail(f"cannot get the CRDs: {error}", pytrace=False)
 

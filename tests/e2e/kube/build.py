@@ -32,12 +32,6 @@ from pathlib import Path
 
 DEFAULT_VERSION = "1.36.3"
 ETCD_VERSION = "3.6.16"
-MULTICLUSTER_MODULE = "sigs.k8s.io/mcs-api"
-MULTICLUSTER_VERSION = "0.5.2"
-MULTICLUSTER_CRDS = (
-    "multicluster.x-k8s.io_serviceexports.yaml",
-    "multicluster.x-k8s.io_serviceimports.yaml",
-)
 PROGRESS_SECONDS = 15.0
 STAGING = re.compile(r"^\s*(k8s\.io/[a-z0-9-]+) => \./staging/", re.MULTILINE)
 
@@ -71,9 +65,12 @@ class Release:
     commands: dict[str, str]
     link_flags: str
     staging_version: str | None = None
+    tags: str = ""
 
 
-def kubernetes_release(version: str) -> Release:
+def kubernetes_release(
+    version: str, names: Sequence[str] = ("kube-apiserver", "kube-controller-manager")
+) -> Release:
     """Describe Kubernetes ``version`` ("1.36.3"); BuildError if it does not look like one."""
     found = re.fullmatch(r"v?1\.(\d+)\.(\d+)", version)
     if found is None:
@@ -84,10 +81,7 @@ def kubernetes_release(version: str) -> Release:
         folder=f"1.{minor}.{patch}",
         module="k8s.io/kubernetes",
         version=f"v1.{minor}.{patch}",
-        commands={
-            name: f"k8s.io/kubernetes/cmd/{name}"
-            for name in ("kube-apiserver", "kube-controller-manager")
-        },
+        commands={name: f"k8s.io/kubernetes/cmd/{name}" for name in names},
         # Without the version stamped in at link time clients are told v0.0.0.
         link_flags=f"-s -w -X {stamp}.gitVersion=v1.{minor}.{patch}"
         f" -X {stamp}.gitMajor=1 -X {stamp}.gitMinor={minor}",
@@ -119,7 +113,7 @@ def ensure(version: str = DEFAULT_VERSION) -> Programs:
     """Return the programs of Kubernetes ``version``, building what is missing (minutes, once)."""
     kubernetes, etcd = kubernetes_release(version), etcd_release()
     for release in (etcd, kubernetes):
-        _ensure_release(release)
+        ensure_release(release)
     home = cache_folder()
     return Programs(
         version=kubernetes.folder,
@@ -129,25 +123,8 @@ def ensure(version: str = DEFAULT_VERSION) -> Programs:
     )
 
 
-def multicluster_crds() -> tuple[Path, ...]:
-    """Return the CRDs of the Multi-Cluster Services API, copied from their Go module once."""
-    folder = cache_folder() / f"mcs-api-{MULTICLUSTER_VERSION}"
-    wanted = tuple(folder / name for name in MULTICLUSTER_CRDS)
-    if not all(path.is_file() for path in wanted):
-        folder.mkdir(parents=True, exist_ok=True)
-        module = f"{MULTICLUSTER_MODULE}@v{MULTICLUSTER_VERSION}"
-        answer = _Go(folder).run(
-            ("mod", "download", "-json", module), doing=f"downloading {module}"
-        )
-        source = Path(json.loads(answer)["Dir"]) / "config" / "crd"
-        for path in wanted:
-            part = path.with_name(f"{path.name}.{os.getpid()}.part")
-            part.write_bytes((source / path.name).read_bytes())
-            part.replace(path)
-    return wanted
-
-
-def _ensure_release(release: Release) -> None:
+def ensure_release(release: Release) -> None:
+    """Build what is missing of one release."""
     folder = cache_folder() / release.folder
     if not _missing(folder, release):
         return
@@ -156,7 +133,7 @@ def _ensure_release(release: Release) -> None:
         missing = _missing(folder, release)  # another run may have built them meanwhile
         if not missing:
             return
-        go = _Go(folder / "module")
+        go = Go(folder / "module")
         _prepare_module(go, release)
         for left_over in folder.glob("*.part"):
             left_over.unlink()
@@ -164,7 +141,7 @@ def _ensure_release(release: Release) -> None:
             # Named after this run: a compiler that outlived a killed run must not write into ours.
             part = folder / f"{name}.{os.getpid()}.part"
             go.run(
-                ("build", "-v", "-buildvcs=false", "-trimpath"),
+                ("build", "-v", "-buildvcs=false", "-trimpath", "-tags", release.tags),
                 ("-ldflags", release.link_flags, "-o", str(part), release.commands[name]),
                 doing=f"building {name} {release.version}",
             )
@@ -175,7 +152,7 @@ def _missing(folder: Path, release: Release) -> list[str]:
     return [name for name in release.commands if not (folder / name).is_file()]
 
 
-def _prepare_module(go: _Go, release: Release) -> None:
+def _prepare_module(go: Go, release: Release) -> None:
     """Make the module that pins ``release``; the marker comes last, so half a module is redone."""
     marker = go.folder / "prepared"
     if marker.is_file():
@@ -206,7 +183,7 @@ def _locked(path: Path, release: Release) -> Iterator[None]:
         yield
 
 
-class _Go:
+class Go:
     """The go command in one module folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -12,6 +12,7 @@ import datetime as dt
 import ipaddress
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +38,10 @@ class Credentials:
     controller_manager_token: str
 
 
-def make_credentials(folder: Path, name: str) -> Credentials:
-    """Write everything below ``folder``."""
+def make_credentials(
+    folder: Path, name: str, addresses: Sequence[str] = ("127.0.0.1",)
+) -> Credentials:
+    """Write everything below ``folder``; the server has the certificate at these addresses."""
     folder.mkdir(parents=True, exist_ok=True)
     made = Credentials(
         ca=folder / "ca.crt",
@@ -50,8 +53,8 @@ def make_credentials(folder: Path, name: str) -> Credentials:
         controller_manager_token=secrets.token_urlsafe(24),
     )
     ca_key, server_key = _new_key(), _new_key()
-    ca = _sign(_subject(f"{name}-ca"), ca_key, _subject(f"{name}-ca"), ca_key, authority=True)
-    server = _sign(_subject(f"{name}-apiserver"), server_key, ca.subject, ca_key, authority=False)
+    ca = _sign(_subject(f"{name}-ca"), ca_key, _subject(f"{name}-ca"), ca_key)
+    server = _sign(_subject(f"{name}-apiserver"), server_key, ca.subject, ca_key, addresses)
     write_private(made.ca, _certificate_pem(ca))
     write_private(made.certificate, _certificate_pem(server))
     write_private(made.key, _key_pem(server_key))
@@ -100,9 +103,10 @@ def _sign(
     key: ec.EllipticCurvePrivateKey,
     issuer: x509.Name,
     issuer_key: ec.EllipticCurvePrivateKey,
-    *,
-    authority: bool,
+    addresses: Sequence[str] = (),
 ) -> x509.Certificate:
+    """Sign a server's certificate, or without addresses that of an authority."""
+    authority = not addresses
     now = dt.datetime.now(dt.UTC)
     issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (
@@ -120,7 +124,7 @@ def _sign(
     )
     if not authority:
         names = [
-            x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")),
+            *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses),
             x509.DNSName("localhost"),
             x509.DNSName("kubernetes.default.svc"),
         ]
