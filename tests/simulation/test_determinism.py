@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -58,3 +59,14 @@ def test_other_seeds_give_other_plans() -> None:
     shape = Shape(regions=3, seconds=6.0, steps=60, churn=0.0)
     assert len({make_plan(seed, shape) for seed in range(20)}) == 20
     assert make_plan(7, shape) == make_plan(7, shape)
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_a_run_leaves_the_search_for_garbage_as_it_was(looked: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    before = gc.isenabled()
+    try:
+        (gc.enable if looked else gc.disable)()
+        run(make_plan(1, Shape(regions=2, seconds=1.0, steps=0, churn=0.0)))
+        assert gc.isenabled() is looked
+    finally:
+        (gc.enable if before else gc.disable)()
