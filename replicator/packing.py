@@ -71,11 +71,13 @@ def _too_large() -> ProtocolError:
 
 def _column(numbers: Sequence[int]) -> bytes:
     """A byte that tells the width, then for each byte of it, highest first, that of all numbers."""
-    low, high = min(numbers, default=0), max(numbers, default=0)
-    if not (low or high):
+    if not any(numbers):
         return b"\x00"
+    low, high = min(numbers), max(numbers)
     width = _WIDTHS[max(high.bit_length(), (~low).bit_length() if low < 0 else 0)]
     raw = pack(f">{len(numbers)}{_CODES[width]}", *numbers)
+    if width == 1:
+        return b"\x01" + raw
     return bytes((width,)) + b"".join([raw[at::width] for at in range(width)])
 
 
@@ -96,12 +98,15 @@ class _Body:
 
     def column(self, size: int) -> Sequence[int]:
         """The next column, of ``size`` numbers."""
-        (width,) = self.take(1)
+        width = self.take(1)[0]
         if width not in _CODES:
             raise _bad("a column of an unknown width")
         if not width:
             return [0] * size
-        planes, raw = self.take(size * width), bytearray(size * width)
+        planes = self.take(size * width)
+        if width == 1:
+            return unpack(f">{size}b", planes)
+        raw = bytearray(size * width)
         for at in range(width):
             raw[at::width] = planes[at * size : (at + 1) * size]
         return unpack(f">{size}{_CODES[width]}", raw)
