@@ -179,9 +179,9 @@ class Bed:
         """As SIGSTOP does; or for ever, as a machine that is gone: its links do not even break."""
         self._loop.freeze(name)
 
-    def thaw(self, name: str) -> None:
-        """As SIGCONT does."""
-        self._loop.thaw(name)
+    def thaw(self, name: str, *, newest_first: bool = False) -> None:
+        """As SIGCONT does; what came last may well be seen first."""
+        self._loop.thaw(name, newest_first=newest_first)
 
     @property
     def _loop(self) -> VirtualLoop:

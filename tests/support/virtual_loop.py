@@ -88,15 +88,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Run nothing more of ``process``."""
         self._frozen.add(process)
 
-    def thaw(self, process: str) -> None:
-        """Go on where :meth:`freeze` stopped, however much later it is."""
+    def thaw(self, process: str, *, newest_first: bool = False) -> None:
+        """Go on where :meth:`freeze` stopped, however much later it is.
+
+        In which order its tasks get to run is anybody's guess: the system's decides.
+        """
         self._frozen.discard(process)
-        held, self._held = self._held, []
-        for name, handle in held:
-            if name != process:
-                self._held.append((name, handle))
-            else:
-                super().call_soon(_run, handle)
+        held = [handle for name, handle in self._held if name == process]
+        self._held = [(name, handle) for name, handle in self._held if name != process]
+        for handle in reversed(held) if newest_first else held:
+            super().call_soon(_run, handle)
 
 
 def _run(handle: asyncio.Handle) -> None:
