@@ -32,6 +32,7 @@ def summary(status: Json) -> list[tuple[str, str]]:
     return [
         ("cluster", f"{c.text(agent.get('cluster'))} of {c.text(agent.get('clusterset'))}{region}"),
         ("agent", _agent_line(agent)),
+        *_role_line(agent),
         ("ready", _ready_line(agent)),
         ("converged", _converged_line(status)),
         ("peers", f"{connected} of {len(peers)} connected"),
@@ -48,6 +49,16 @@ def _agent_line(agent: Json) -> str:
         ("since ", "started_at"),
     )
     return ", ".join(f"{name}{c.text(agent.get(key))}" for name, key in parts)
+
+
+def _role_line(agent: Json) -> list[tuple[str, str]]:
+    """Nothing of an agent that shares its cluster with no other."""
+    holder = agent.get("lease_holder")
+    if holder is None:
+        return []
+    whose = "this agent" if holder == agent.get("instance") else f"instance {c.text(holder)}"
+    held = f"the lease is held by {whose}" if holder else "nobody holds the lease"
+    return [("role", f"{c.text(agent.get('role'))}, {held}")]
 
 
 def _ready_line(agent: Json) -> str:

@@ -215,6 +215,21 @@ def test_what_is_no_trouble_is_no_finding(change: dict[str, Any]) -> None:
 # ---- what it shows -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("role", "holder", "said"),
+    [
+        ("writer", "3f2a", "writer, the lease is held by this agent"),
+        ("standby", "77aa", "standby, the lease is held by instance 77aa"),
+        ("standby", "", "standby, nobody holds the lease"),
+    ],
+)
+def test_of_agents_that_share_a_cluster_it_tells_who_writes(
+    capsys: Capture, served: ServedViews, role: str, holder: str, said: str
+) -> None:
+    served.views.status_document["agent"] |= {"role": role, "lease_holder": holder}
+    assert f"ROLE       {said}" in status(capsys, served).out.splitlines()
+
+
 def test_the_table_answers_what_somebody_on_call_asks(capsys: Capture, served: ServedViews) -> None:
     lines = status(capsys, served).out.splitlines()
     assert lines[:7] == [
