@@ -14,6 +14,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextvars import copy_context
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ from replicator.transport.reload import LiveTls
 from tests.support.virtual_loop import PROCESS, VirtualClock, VirtualLoop
 
 FJORD = Origin("fjord")
-AGENTS = ("fjord-a", "fjord-b", "fjord-c", "mesa-a")
+AGENTS = ("fjord-a", "fjord-b", "fjord-c", "mesa-a", "mesa-b")
+SERVICES = {"fjord": 101, "mesa": 102}
+"""Ports that lead to any agent of a cluster, one after the other."""
 _SOURCE_CLUSTER = "multicluster.kubernetes.io/source-cluster"
 _LOOK_SECONDS = 0.01
 
@@ -74,6 +77,22 @@ class _Listener(MemoryListener):
             link.sever()
 
 
+class _Listeners(dict[int, MemoryListener]):
+    """By port, and behind the ports of services."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns = count()
+
+    def get(self, port: int, default: Any = None) -> Any:
+        """See the base."""
+        cluster = next((name for name, number in SERVICES.items() if number == port), None)
+        if cluster is None:
+            return super().get(port, default)
+        alive = [n for n in sorted(self) if cluster_of(AGENTS[n - 1]) == cluster]
+        return self[alive[next(self._turns) % len(alive)]] if alive else default
+
+
 class Running:
     """One agent while it lives."""
 
@@ -89,11 +108,17 @@ class Running:
 class Bed:
     """Two clusters; agents come and go."""
 
-    def __init__(self, folder: Path, siblings: int = 2) -> None:
-        """Nothing runs yet; ``siblings`` agents of fjord are configured."""
+    def __init__(self, folder: Path, siblings: int = 2, *, services: bool = False) -> None:
+        """Nothing runs yet; ``siblings`` agents of fjord are configured.
+
+        With ``services`` every address leads to any agent of its cluster, even to the agent itself,
+        and mesa's agents share a lease, too.
+        """
         self.folder = folder
         self.clock = VirtualClock()
         self.network = MemoryNetwork()
+        self.network.listeners = _Listeners()
+        self._services = services
         self.running: dict[str, Running] = {}
         now = self._now = datetime.fromtimestamp(self.clock.began_ns / 1e9, UTC)
         self._authority = create_ca("prod", now)
@@ -113,10 +138,10 @@ class Bed:
         if name in self._siblings and len(self._siblings) > 1:
             place = self._siblings.index(name) + 1
             others.append(self._siblings[place % len(self._siblings)])
-        peers = [
-            {"cluster": cluster_of(peer), "url": f"https://memory:{AGENTS.index(peer) + 1}"}
-            for peer in others
-        ]
+        ports = {cluster_of(peer): AGENTS.index(peer) + 1 for peer in others}
+        if self._services:
+            ports = SERVICES
+        peers = [{"cluster": c, "url": f"https://memory:{port}"} for c, port in ports.items()]
         shared = self.folder / cluster
         return {
             "clusterset": "prod",
@@ -129,7 +154,7 @@ class Bed:
             "tls": {"certificate": "tls.crt", "key": "tls.key", "trust_bundle": "ca.crt"},
             "source": {"kind": "directory", "path": str(shared / "source"), "export": "all"},
             "target": {"mode": "directory", "path": str(shared / "target")},
-            "lease": {"enabled": cluster == "fjord"},
+            "lease": {"enabled": cluster == "fjord" or self._services},
         }
 
     async def start(self, name: str) -> Agent:
@@ -195,9 +220,9 @@ class Bed:
         """Whether an agent may write now."""
         return self[name].replica.siblings.leads(self.clock.monotonic())
 
-    def leaders(self) -> list[str]:
-        """The agents of fjord that may write now."""
-        return [n for n in sorted(self.running) if cluster_of(n) == "fjord" and self.leads(n)]
+    def leaders(self, cluster: str = "fjord") -> list[str]:
+        """The agents of a cluster that may write now."""
+        return [n for n in sorted(self.running) if cluster_of(n) == cluster and self.leads(n)]
 
     async def pair(self) -> tuple[str, str]:
         """Start two agents of fjord and one of mesa; returns the writer and the stand-by."""
@@ -285,9 +310,9 @@ class Bed:
 
 
 @contextlib.asynccontextmanager
-async def bed_of(folder: Path, siblings: int = 2) -> AsyncIterator[Bed]:
+async def bed_of(folder: Path, siblings: int = 2, *, services: bool = False) -> AsyncIterator[Bed]:
     """A bed whose agents are ended with it."""
-    bed = Bed(folder, siblings)
+    bed = Bed(folder, siblings, services=services)
     try:
         yield bed
     finally:

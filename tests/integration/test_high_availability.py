@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusters.model import ServiceKey
+from replicator.agent import Agent
 from replicator.errors import ReplicatorError
 from replicator.policies import Subject
 from tests.integration.ha_bed import FJORD, bed_of
@@ -345,3 +346,38 @@ async def test_a_new_agent_under_a_new_lease_exceeds_what_it_could_not_know(
         await bed.sees("mesa", "fjord", A, B)
         lease = json.loads((tmp_path / "fjord" / "source" / ".replicator-lease").read_text())
         assert lease["transitions"] == bed.seen.version.epoch
+
+
+@in_virtual_time
+async def test_two_agents_in_each_cluster_behind_one_address_outlive_both_writers(
+    tmp_path: Path,
+) -> None:
+    async with bed_of(tmp_path, services=True) as bed:
+        bed.write("fjord", A)
+        bed.write("mesa", M)
+        names = ("fjord-a", "fjord-b", "mesa-a", "mesa-b")
+        await bed.start_all(*names)
+        await bed.sees("mesa", "fjord", A)
+        await bed.sees("fjord", "mesa", M)
+        for cluster in ("fjord", "mesa"):
+            me = [name for name in names if name.startswith(cluster)]
+            await bed.until(lambda me=me: all(linked_to_sibling(bed[name]) for name in me))
+        await bed.clock.sleep(5)
+        (one,), (other,) = bed.leaders("fjord"), bed.leaders("mesa")
+        before = bed.stats("mesa"), bed.stats("fjord")
+        for writer in (one, other):
+            await bed.kill(writer)
+        took = await bed.until(lambda: bed.leaders("fjord") and bed.leaders("mesa"))
+        assert took <= 10
+        await bed.clock.sleep(5)
+        assert (bed.stats("mesa"), bed.stats("fjord")) == before
+        bed.write("fjord", A, B)
+        bed.write("mesa", M, N)
+        assert await bed.sees("mesa", "fjord", A, B) < 1
+        assert await bed.sees("fjord", "mesa", M, N) < 1
+
+
+def linked_to_sibling(agent: Agent) -> bool:
+    """Whether a link to another agent of its own cluster is up."""
+    sessions = agent.replica.sessions.values()
+    return any(s.cluster == agent.config.cluster and s.peer is not None for s in sessions)
