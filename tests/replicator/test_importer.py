@@ -49,6 +49,7 @@ class Bed:
         self.view: dict[str, list[Endpoint]] = {}
         self.known = {"fjord"}
         self.queue: WorkQueue[ServiceKey] = WorkQueue(self.clock)
+        self.leads = True
         self.importer = Importer(
             self.cluster,
             self.queue,
@@ -57,6 +58,7 @@ class Bed:
             self.clock,
             self.visibility,
             withdrawals=Withdrawals(Guard(5, 15.0), 60.0, self.clock.monotonic()),
+            writes=lambda: self.leads,
         )
 
     async def decide(self, *decisions: tuple[Subject, Setting]) -> None:
@@ -177,6 +179,42 @@ async def test_a_missing_namespace_is_waited_for_and_not_retried(bed: Bed) -> No
     await bed.settle()
     assert bed.written == ["10.20.1.4"]
     assert bed.importer.waiting == {}
+
+
+async def test_who_stands_by_writes_nothing_and_complains_of_nothing(bed: Bed) -> None:
+    bed.cluster.refuse = lambda _: WriteError("invalid", code="refused", retryable=False)  # type: ignore[assignment, return-value]
+    bed.offer("10.20.1.4")
+    await bed.settle()
+    assert bed.importer.failing == {CART: "invalid"}
+    bed.leads = False
+    await bed.settle()
+    assert bed.importer.failing == bed.importer.waiting == {}
+    bed.cluster.refuse = lambda _: None
+    bed.offer("10.20.1.5")
+    await bed.settle()
+    await bed.clock.run_for(60)
+    assert bed.written == []
+    assert bed.importer.counters()["materialize_fight_total"] == 0
+    bed.leads = True
+    await bed.settle()
+    assert bed.written == ["10.20.1.5"]
+
+
+async def test_a_term_that_ends_between_two_writes_leaves_the_second_to_the_next(
+    bed: Bed,
+) -> None:
+    def lose(_: SliceChange) -> None:
+        bed.leads = False
+
+    bed.cluster.refuse = lose
+    bed.known.add("tundra")
+    bed.offer("10.20.1.4")
+    bed.offer("10.30.1.4", cluster="tundra")
+    await bed.settle()
+    assert len(bed.written) == 1
+    bed.leads, bed.cluster.refuse = True, lambda _: None
+    await bed.settle()
+    assert sorted(bed.written) == ["10.20.1.4", "10.30.1.4"]
 
 
 async def test_an_unavailable_cluster_is_tried_again_after_a_back_off(bed: Bed) -> None:
