@@ -47,10 +47,7 @@ class Auditor:
         return None if remote is None or remote.rotten else (remote.elements, remote.head)
 
     def _next(self) -> Origin:
-        """The suspect, or the one after the last."""
-        suspect, self._suspect = self._suspect, None
-        if suspect is not None:
-            return suspect
+        """The one after the last."""
         names = sorted({self._own.origin, *self._remotes})
         last = self._last
         origin = next((name for name in names if last is None or name > last), names[0])
@@ -81,11 +78,15 @@ class Auditor:
     def _begin(self, now: float) -> None:
         if self._due is None:
             self._due = now + AUDIT_SECONDS
-        if now < self._due and self._suspect is None:
-            return
+        suspect = self._suspect
         if now >= self._due:
+            # Whoever asks for buckets all the time keeps nobody else from being looked at.
             self._due = now + AUDIT_SECONDS
-        self._origin = origin = self._next()
-        held = self._held(origin)
+            self._origin = self._next()
+        elif suspect is not None:
+            self._origin, self._suspect = suspect, None
+        else:
+            return
+        held = self._held(self._origin)
         if held is not None and held[1] is not None:
             self._audit = Audit(held[0])

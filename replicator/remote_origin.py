@@ -25,8 +25,10 @@ from crdt import (
     StaleError,
     Version,
 )
+from crdt.origin_set import ADD
 from replicator.errors import ProtocolError
 from replicator.freshness import Latencies
+from replicator.kinds import check_entry
 from replicator.messages import Record, Transfer
 from replicator.networks import Networks
 from replicator.repair import STAGED_BYTES_LIMIT, Repair
@@ -67,6 +69,18 @@ class Taken(NamedTuple):
     """What the journal needs: the entries put, or with ``replaced`` all of them."""
     replaced: bool = False
     """The transfer brought a whole state."""
+    mended: bool = False
+    """It took the place of what was not what its head says: what that was may be unreadable."""
+
+
+def _is_readable(origin: Origin, change: Change) -> bool:
+    """Whether a change is of an element, with a value to show; what had rotted may be neither."""
+    value = change.before if change.after is None else change.after
+    try:
+        check_entry(origin.cluster, change.element, ADD, value or b"")
+    except ProtocolError:
+        return False
+    return True
 
 
 class RemoteOrigin:
@@ -254,11 +268,21 @@ class RemoteOrigin:
         else:
             put = staging.entries.items()
             entries = tuple((key, *stored) for key, stored in put if stored[0] > before)
-        return Taken(Outcome.COMMITTED, changes, entries, staging.replaces)
+        if staging.mends:
+            changes = [change for change in changes if _is_readable(self.origin, change)]
+        return Taken(Outcome.COMMITTED, changes, entries, staging.replaces, staging.mends)
 
-    def follow(self, changes: list[Change]) -> set[ServiceKey]:
-        """Bring the index up to a commit; returns the services whose view may have changed."""
-        return self.index.apply(changes)
+    def follow(self, taken: Taken) -> set[ServiceKey]:
+        """Bring the index up to a commit; returns the services whose view may have changed.
+
+        After mending it is made anew, since nobody knows of what had rotted: all may have changed.
+        """
+        if not taken.mended:
+            return self.index.apply(taken.changes)
+        former, self.index = self.index, ServiceIndex(self.elements)
+        self.index.cells_moved += former.cells_moved + 1
+        self.index.policies_moved += former.policies_moved + 1
+        return former.all_services() | self.index.all_services()
 
     @property
     def known(self) -> bool:

@@ -117,7 +117,6 @@ class Repairs:
         lost = repair.stage is Stage.FOLLOWING and remote.staging is not repair.staging
         if lost or now - repair.moved_at >= PATIENCE_SECONDS:
             return self._want_snapshot(remote)
-        remote.supply.progressed(now)
         return []
 
     @staticmethod

@@ -392,7 +392,7 @@ class Replica:
         self, remote: RemoteOrigin, taken: Taken, now: float, wall_ns: int
     ) -> list[Effect]:
         moved, steered = remote.index.cells_moved, remote.index.policies_moved
-        services = remote.follow(taken.changes)
+        services = remote.follow(taken)
         remote.fresh_at = now
         head, record = remote.head, remote.record
         assert head is not None  # noqa: S101 - a commit sets both

@@ -180,6 +180,15 @@ class Subscriptions:
             return []
         return self.take_from(remote, chosen, now)
 
+    def _is_behind(self, remote: RemoteOrigin, source: int) -> bool:
+        """Whether another peer has more than is committed here; of what is rotten, as much."""
+        if remote.rotten:
+            others = (c for c in self._candidates(remote.origin) if c.number != source)
+            return any(candidate.version >= remote.version for candidate in others)
+        return remote.version < remote.supply.highest and ahead(
+            remote.version, self._candidates(remote.origin), source
+        )
+
     def watch(self, now: float) -> list[Effect]:
         """Replace sources that have stalled; choose one where there is none or a better one."""
         effects: list[Effect] = []
@@ -187,6 +196,7 @@ class Subscriptions:
             (origin, remote)
             for origin, remote in self._remotes.items()
             if remote.source is None
+            or remote.rotten
             or not remote.supply.settled(remote.version)
             or remote.supply.unrenewed(now)
         )
@@ -195,10 +205,9 @@ class Subscriptions:
                 effects += self.assign(remote, now)
             if remote.source is None:
                 continue
-            behind = remote.version < remote.supply.highest and ahead(
-                remote.version, self._candidates(origin), remote.source
-            )
-            if remote.supply.overdue(now, behind=behind) or self._is_dead_end(remote, now):
+            if remote.supply.overdue(
+                now, behind=self._is_behind(remote, remote.source)
+            ) or self._is_dead_end(remote, now):
                 silent_for = round(now - remote.supply.progress_at, 3)
                 remote.supply.stalled(remote.source, now)
                 fields: dict[str, object] = {"origin": origin.cluster, "silent_s": silent_for}

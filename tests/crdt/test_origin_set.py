@@ -697,7 +697,7 @@ def test_flapping_without_a_floor_move_does_not_grow_the_tombstone_queue() -> No
 # What is mended
 
 
-def test_a_staging_that_mends_replaces_the_state_at_its_own_version_and_at_no_lower_one() -> None:
+def test_a_staging_that_mends_replaces_its_own_version_and_no_lower_one() -> None:
     owner = OwnerHistory()
     former = owner.publish([add(number, number + 1, 7) for number in range(4)])
     head = owner.publish([add(1, 9, 8)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crdt import ZERO, Base, Head, Origin, Version
+from crdt.buckets import Cover
 from replicator.cursor import Cursor
 
 ROOT = b"r" * 32
@@ -116,3 +117,37 @@ def test_another_state_signed_for_the_same_version_is_news_even_if_issued_earlie
     cursor.aim(head(9))
     cursor.sent(9, head(9))
     assert cursor.has_work(replace(head(9, issued=1), root=b"s" * 32))
+
+
+def lending(version: Version, *indexes: int) -> Cursor:
+    """A cursor of a peer that mends what it holds."""
+    return Cursor(version, cover=Cover(indexes))
+
+
+def test_behind_buckets_a_delta_begins_at_the_version_they_were_told_at() -> None:
+    """What the peer holds of the other buckets is of that version."""
+    cursor = lending(Version(1, 5), 1)
+    assert cursor.has_work(head(5))
+    assert aimed(cursor, head(9)) == (False, 0, 1)
+    cursor.lent(7, last=False)
+    assert aimed(cursor, head(9)) == (False, 7, 1)
+    assert cursor.cover is not None
+    cursor.lent(9, last=True)
+    assert cursor.cover is None
+    assert aimed(cursor, head(9)) == (False, 5, 1)
+    assert cursor.has_work(head(5))
+
+
+@pytest.mark.parametrize(
+    "later", [head(9, floor=6), head(9, epoch=2), head(9, epoch=2, base=Base(1, 7, ROOT))]
+)
+def test_where_no_delta_can_follow_buckets_a_snapshot_is_sent_instead(later: Head) -> None:
+    cursor = lending(Version(1, 5), 1)
+    assert aimed(cursor, head(8)) == (False, 0, 1)
+    cursor.lent(7, last=False)
+    assert aimed(cursor, later) == (True, 0, later.epoch)
+    assert cursor.cover is None
+
+
+def test_nobody_lends_before_it_has_what_it_told_of() -> None:
+    assert not lending(Version(1, 5), 1).has_work(head(4))

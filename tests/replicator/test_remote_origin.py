@@ -66,7 +66,7 @@ def test_a_snapshot_is_committed_with_its_head() -> None:
     assert pair.remote.known
     assert pair.same()
     assert sorted(taken.entries) == sorted(pair.author.own.elements.entries())
-    assert pair.remote.follow(taken.changes) == {CART}
+    assert pair.remote.follow(taken) == {CART}
     assert [row.address for _, row in pair.remote.index.visible(CART)] == [
         "10.20.1.4",
         "10.20.1.5",

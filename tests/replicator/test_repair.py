@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from clusters.model import ServiceKey
-from crdt import Origin, Version
+from crdt import Origin, OriginSet, Version
 from replicator import messages as m
 from replicator.auditor import AUDIT_SECONDS
 from replicator.codec import encode
+from replicator.outflow import CHUNK_BYTES
 from replicator.repairs import PATIENCE_SECONDS, rot_problems
 from tests.support.replicas import Sent, World
 
@@ -19,9 +22,9 @@ ROUND = 2 * AUDIT_SECONDS + 5
 PAY = ServiceKey("shop", "pay")
 
 
-def pair(*names: str, state: tuple[str, ...] = MANY) -> World:
+def pair(*names: str, state: tuple[str, ...] = MANY, chunk_bytes: int = CHUNK_BYTES) -> World:
     """Clusters in full agreement, of which mesa has a large state."""
-    world = World("fjord", "mesa", *names, tick=0.25)
+    world = World("fjord", "mesa", *names, tick=0.25, chunk_bytes=chunk_bytes)
     for node in world.nodes.values():
         node.publish("10.20.1.4")
     world["mesa"].publish(*state)
@@ -132,9 +135,9 @@ def test_a_digest_that_rots_is_mended_when_the_next_change_does_not_add_up() -> 
 
 def test_changes_meanwhile_are_in_what_is_committed() -> None:
     """The source goes on while it lends: entries move, go, and their tombstones are collected."""
-    world = pair()
+    world = pair(chunk_bytes=8000)
     for link in world.links:
-        link.delay = 0.5
+        link.delay = 0.2
     world.rot("fjord", "mesa")
 
     def go_on() -> None:
@@ -176,7 +179,6 @@ def test_where_most_has_rotted_everything_is_sent() -> None:
     world.rot("fjord", "mesa")
     for element, (stamp, op, value) in list(elements._entries.items()):
         elements._entries[element] = (stamp, op, value[:-1] + bytes((value[-1] ^ 1,)))
-    world["fjord"].views[MESA] = {element: value for element, _, value in elements.live()}
     world.run(ROUND)
     assert is_sound(world, "fjord")
     assert world.snapshots() != []
@@ -250,3 +252,27 @@ def test_an_answer_that_comes_when_nothing_was_asked_is_ignored() -> None:
     assert world["fjord"].events() == []
     assert world["fjord"].replica.announcements.digest() == before
     assert world["fjord"].version("mesa") == head.version > Version(0, 0)
+
+
+def garbled_name(elements: OriginSet, element: bytes) -> None:
+    elements._entries[b"\xc1" + element] = elements._entries.pop(element)
+
+
+def garbled_value(elements: OriginSet, element: bytes) -> None:
+    stamp, op, value = elements._entries[element]
+    elements._entries[element] = (stamp, op, b"\xc1" + value)
+
+
+def lost(elements: OriginSet, element: bytes) -> None:
+    del elements._entries[element]
+
+
+@pytest.mark.parametrize("rot", [garbled_name, garbled_value, lost])
+def test_what_cannot_even_be_read_is_mended(rot: Callable[[OriginSet, bytes], None]) -> None:
+    world = pair(state=MANY[:100])
+    element = world.rot("fjord", "mesa")
+    rot(world["fjord"].remote("mesa").elements, element)
+    world.run(ROUND)
+    assert is_sound(world, "fjord")
+    assert world["fjord"].sees("mesa") == world["mesa"].sees("mesa")
+    assert kinds(world, "fjord") == [m.GetBuckets, m.GetBucketEntries]
