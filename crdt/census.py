@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from crdt.buckets import ROOT_INDEX, Nodes, level_of
-from crdt.digest import KEY_SIZE, LEAF_RECORDS, entry_digest, key_hash, records_digest
+from crdt.digest import (
+    KEY_SIZE,
+    LEAF_RECORDS,
+    branch_digest,
+    entry_digest,
+    key_hash,
+    records_digest,
+)
 from crdt.origin_set import Stored, entry_bytes
 
 SLICE = 3000
@@ -95,6 +102,13 @@ class Census:
     def nodes(self) -> Nodes:
         """The nodes found; complete once :meth:`step` has said so, in no particular order."""
         return self._digests
+
+    def root(self, index: int = ROOT_INDEX) -> bytes:
+        """What all hash up to: the root that a digest of these entries has."""
+        found = self._digests.get(index)
+        if found is not None:
+            return found
+        return branch_digest(b"".join(self.root(index << 4 | digit) for digit in range(16)))
 
     def outside(self, indexes: Iterable[int]) -> Iterator[tuple[bytes, Stored]]:
         """What is kept of the elements that lie in none of the nodes ``indexes``."""

@@ -53,16 +53,18 @@ class Announcements:
         """What the digest was made of last."""
 
     def serve(self, origin: Origin) -> Served | None:
-        """What may be served of an origin: ours once durable, others' committed once relaying."""
+        """What may be served of an origin: ours once durable, others' committed once relaying.
+
+        Of what has rotted, only the signed head: who lost its disk asks for that alone.
+        """
         if origin == self._own.origin and self._own.leading:
             return self._own.served()
         remote = self._remotes.get(origin)
         if not self.relaying or remote is None or remote.head is None or remote.record is None:
             return None
-        if remote.rotten:
-            return None
-        elements = remote.elements
-        return Served(elements.since, remote.head, remote.record, elements.nodes)
+        elements, whole = remote.elements, not remote.rotten
+        nodes = elements.nodes if whole else None
+        return Served(elements.since, remote.head, remote.record, nodes, whole=whole)
 
     def _advert(self, origin: Origin) -> m.Advert | None:
         """What may be advertised of an origin: what may be served, and what was met in this life.

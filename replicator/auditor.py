@@ -28,7 +28,7 @@ class Auditor:
         self._audit: Audit | None = None
         self._origin: Origin = own.origin
         """Of which :attr:`_audit` is."""
-        self._suspect: Origin | None = None
+        self._suspects: dict[Origin, None] = {}
         self.done = 0
         """Audits that came to an end."""
         self.failures = 0
@@ -36,8 +36,13 @@ class Auditor:
 
     def suspect(self, origin: Origin) -> None:
         """Look at ``origin`` next, and soon: another replica has met a difference."""
-        if self._suspect is None:
-            self._suspect = origin
+        if origin == self._own.origin or origin in self._remotes:
+            self._suspects[origin] = None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether an origin is being looked at, or will be before its turn."""
+        return self._audit is not None or bool(self._suspects)
 
     def _held(self, origin: Origin) -> tuple[OriginSet, Head | None] | None:
         """What is held of an origin, with its head; None for nothing, or what is being mended."""
@@ -78,13 +83,14 @@ class Auditor:
     def _begin(self, now: float) -> None:
         if self._due is None:
             self._due = now + AUDIT_SECONDS
-        suspect = self._suspect
+        suspect = next(iter(self._suspects), None)
         if now >= self._due:
             # Whoever asks for buckets all the time keeps nobody else from being looked at.
             self._due = now + AUDIT_SECONDS
             self._origin = self._next()
         elif suspect is not None:
-            self._origin, self._suspect = suspect, None
+            self._origin = suspect
+            del self._suspects[suspect]
         else:
             return
         held = self._held(self._origin)

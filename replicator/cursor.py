@@ -49,6 +49,10 @@ class Cursor:
         told = self.told
         return told is None or told.issued_at < head.issued_at or not told.same_state(head)
 
+    def stands_at(self, head: Head) -> bool:
+        """Whether the peer has that version, and wants no more than its head."""
+        return self.base == head.version and not self.snapshot and self.cover is None
+
     def aim(self, head: Head) -> None:
         """Make the next chunk one that leads to ``head``; restarts the transfer if it must."""
         if self.cover is not None and self.epoch != head.epoch:

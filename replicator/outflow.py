@@ -35,6 +35,12 @@ class Served:
     record: m.Record
     nodes: Callable[[int], bytes] | None = None
     """As :meth:`crdt.OriginSet.nodes` of that state; None when they cannot be told now."""
+    whole: bool = True
+    """False where only the head may be told, to who stands there already."""
+
+    def has_work_for(self, cursor: Cursor) -> bool:
+        """Whether anything is to be sent, and may be."""
+        return cursor.has_work(self.head) and (self.whole or cursor.stands_at(self.head))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ class Outflow:
         due = []
         for origin in list(session.ready):
             cursor, source = session.cursors.get(origin), serve(origin)
-            if cursor is None or source is None or not cursor.has_work(source.head):
+            if cursor is None or source is None or not source.has_work_for(cursor):
                 del session.ready[origin]
             else:
                 cursor.aim(source.head)

@@ -151,7 +151,7 @@ class RemoteOrigin:
         staging is discarded.
         """
         head, known = chunk.head, self.head
-        mends = self.rotten and (chunk.snapshot or self._is_followed)
+        mends = self.rotten if chunk.snapshot else self._is_followed
         if head is not None and known is not None and head.version == known.version:
             outdoes = chunk.snapshot and head.outdoes(known)
             if not outdoes and not (mends and head.same_state(known)):

@@ -70,6 +70,11 @@ class Repair:
         """Do the next slice; whether all is counted."""
         return self._census.step()
 
+    @property
+    def root(self) -> bytes:
+        """The root of what is held, once all is counted."""
+        return self._census.root()
+
     def ask(self, number: int, now: float) -> None:
         """Session ``number`` is asked for its buckets; what another one told is void."""
         self.stage, self.asked, self.moved_at = Stage.ASKED, number, now

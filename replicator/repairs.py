@@ -1,10 +1,12 @@
 """Finds what rots, and mends it: audits, and repair by buckets instead of whole snapshots.
 
-A remote origin whose state is not what its head says (a delta onto it did not add up, or an audit
-found it) is *rotten*: it is served to nobody, its view stays, and its source is asked for buckets
-(:mod:`replicator.repair`).  Where that does not help, because the source does not know of buckets,
-tells nonsense or nothing, or too much differs, a whole snapshot is wanted, as of anything that does
-not add up.  Our own origin has no source but the cluster: it states all anew, in a new epoch.
+A remote origin is mended when an audit fails or a delta onto it does not add up: its view stays,
+and its source is asked for buckets (:mod:`replicator.repair`).  It is *rotten*, and served to
+nobody, if what is held is not what its head says; else what the source sent was wrong.
+
+Where buckets do not help, because the source does not know of them, tells nonsense or nothing, or
+too much differs, a whole snapshot is wanted, as of anything that does not add up.  Our own origin
+has no source but the cluster: it states all anew, in a new epoch.
 """
 
 from __future__ import annotations
@@ -71,16 +73,18 @@ class Repairs:
             if failed == self._own.origin and self._own.leading:
                 self._own.state_anew(wall_ns)
             else:
-                effects += self.begin(self._remotes[failed], now)
+                remote = self._remotes[failed]
+                remote.rotten = True
+                effects += self.begin(remote, now)
         for _, remote in sorted(self._remotes.items()):
             if remote.repair is not None:
                 effects += self._go_on(remote, remote.repair, now)
         return effects
 
     def begin(self, remote: RemoteOrigin, now: float) -> list[Effect]:
-        """What is held of ``remote`` is not what its head says: have it mended."""
+        """Have ``remote`` mended."""
         assert remote.head is not None  # noqa: S101 - nothing else rots
-        remote.rotten, remote.staging = True, None
+        remote.staging = None
         remote.repair = Repair(remote.elements, remote.head.count, now)
         self.begun += 1
         return [Notice("repair_begun", {"origin": remote.origin.cluster})]
@@ -102,9 +106,9 @@ class Repairs:
     # ---- going on ------------------------------------------------------------------------------
 
     def _go_on(self, remote: RemoteOrigin, repair: Repair, now: float) -> list[Effect]:
-        if repair.stage is Stage.COUNTING and not repair.count():
+        if repair.stage is Stage.COUNTING:
             remote.supply.progressed(now)
-            return []
+            return self._counted(remote, repair) if repair.count() else []
         source = self._sessions.get(remote.source or 0)
         if source is None or source.peer is None:
             return []
@@ -118,6 +122,16 @@ class Repairs:
         if lost or now - repair.moved_at >= PATIENCE_SECONDS:
             return self._want_snapshot(remote)
         return []
+
+    @staticmethod
+    def _counted(remote: RemoteOrigin, repair: Repair) -> list[Effect]:
+        """All buckets are counted, so it is known whether the fault is ours."""
+        repair.stage = Stage.ASKED
+        roots = {repair.root, remote.elements.root()}
+        if remote.rotten or (remote.head is not None and roots == {remote.head.root}):
+            return []
+        remote.rotten = True
+        return [Notice("state_rotten", {"origin": remote.origin.cluster}, serious=True)]
 
     @staticmethod
     def _give_up(remote: RemoteOrigin) -> None:

@@ -22,10 +22,12 @@ from replicator.simulation.plan import (
     Step,
 )
 
-_PAIRED = frozenset(("break", "partition", "oneway", "slow", "dial", "forget", "admit", "policy"))
+_PAIRED = frozenset(
+    ("break", "partition", "oneway", "slow", "dial", "forget", "admit", "policy", "rot")
+)
 """Faults between a region and another one."""
 _BRIEF = frozenset(
-    ("break", "clock", "drift", "floor", "bulk", "dial", "forget", "admit", "policy")
+    ("break", "clock", "drift", "floor", "bulk", "dial", "forget", "admit", "policy", "rot")
 )
 """Faults that are over at once."""
 _SECOND_NS = 1_000_000_000
@@ -117,7 +119,7 @@ class _Dice:
                 return rng.choice([0, 0, _SECOND_NS, 5 * _SECOND_NS])
             case "bulk":
                 return rng.choice([0, 20, 100])
-            case "policy":
+            case "policy" | "rot":
                 return rng.randrange(len(SETTINGS) * (1 + len(SERVICES)))
             case _:
                 return 0

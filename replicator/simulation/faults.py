@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clusters.model import ServiceKey
+from crdt import Origin
+from crdt.origin_set import ADD
 from replicator.errors import ReplicatorError
+from replicator.kinds import ENDPOINT
 from replicator.policies import Subject, topic_about
 from replicator.simulation.disk import Disk
 from replicator.simulation.plan import CHANGE, SERVICES, SETTINGS, Step
@@ -166,6 +169,21 @@ def _policy(world: World, step: Step) -> None:
         world.act(process, process.replica.steer({topic: cell}, process.wall_ns(world.now)))
 
 
+def _rot(world: World, step: Step) -> None:
+    """What an endpoint's readiness was; a peer that notices asks, so that it is looked at."""
+    process, origin = world.processes.get(step.region), Origin(step.other)
+    remote = None if process is None else process.replica.remotes.get(origin)
+    if process is None or remote is None:
+        return
+    found = sorted(row for row in remote.elements.live() if row[0][1] == ENDPOINT)
+    if found:
+        element, stamp, value = found[step.amount % len(found)]
+        rotten = (stamp, ADD, value[:1] + bytes((value[1] ^ 1,)) + value[2:])
+        remote.elements._entries[element] = rotten  # noqa: SLF001 - nothing else makes it rot
+        world.monitor.rotten.add((process.name, origin))
+        process.replica.repairs.auditor.suspect(origin)
+
+
 _ACTIONS: dict[str, Callable[[World, Step], None]] = {
     CHANGE: _change,
     "bulk": _change,
@@ -184,4 +202,5 @@ _ACTIONS: dict[str, Callable[[World, Step], None]] = {
     "forget": _member,
     "admit": _member,
     "policy": _policy,
+    "rot": _rot,
 }

@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from crdt import ZERO, Change, Head, Origin, Version
+from crdt import ZERO, Head, Origin, Version
 from replicator import messages as m
+from replicator.effects import Changed
 from replicator.kinds import ADMIT
 from replicator.membership import Cell
 from replicator.own_origin import OwnBatch
@@ -83,6 +84,8 @@ class Monitor:
         self.entries_sent = 0
         self.forked: set[str] = set()
         """Clusters whose versions may mean two states: a disk was lost, or two agents wrote."""
+        self.rotten: set[tuple[str, Origin]] = set()
+        """Which process may hold something else of which origin than it committed."""
         self._durable: dict[tuple[str, Version], bytes] = {}
         self._sent: dict[tuple[str, int], int] = {}
         """The greatest stamp that left the processes of a cluster, by epoch."""
@@ -96,6 +99,7 @@ class Monitor:
     def born(self, process: Process) -> None:
         """A process starts: what its disk held is what it shows."""
         own = process.replica.own
+        self.rotten = {place for place in self.rotten if place[0] != process.name}
         self._former[process.name] = {}
         books = self._books[process.name] = {}
         for origin, remote in process.replica.remotes.items():
@@ -153,7 +157,7 @@ class Monitor:
         books = self._books[process.name]
         watched = self._watched(process)
         for effect in process.changed:
-            self._told(process, books.setdefault(effect.origin, _Book()), effect.changes)
+            self._told(process, effect, books.setdefault(effect.origin, _Book()))
         process.changed.clear()
         for origin in process.dropped:
             self._dropped(process, origin, books.pop(origin, _Book()))
@@ -188,8 +192,11 @@ class Monitor:
         moved = (effect.origin for effect in process.changed)
         return [(o, remotes[o]) for o in dict.fromkeys([*moved, *turn]) if o in remotes]
 
-    def _told(self, process: Process, book: _Book, changes: Iterable[Change]) -> None:
-        take = process.decided.take
+    def _told(self, process: Process, effect: Changed, book: _Book) -> None:
+        take, changes = process.decided.take, effect.changes
+        if (process.name, effect.origin) in self.rotten:
+            # Consumers hold what they were told, whatever it became here meanwhile.
+            changes = tuple(c._replace(before=book.view.get(c.element)) for c in changes)
         for element, before, after, _ in changes:
             if book.view.get(element) != before:
                 raise Violation("12", f"{process.name} told a change of what was not shown")
@@ -235,7 +242,9 @@ class Monitor:
         book.credit += _CREDIT
         if len(elements) <= book.credit:
             book.credit = 0
-            if live_mark(elements) != truth:
+            if live_mark(elements) == truth:
+                self.rotten.discard((name, origin))
+            elif (name, origin) not in self.rotten:
                 raise Violation("12", f"{name} holds another state of {cluster} than it told")
         if former is None:
             return

@@ -33,6 +33,7 @@ FAULTS = {
     "bulk": "a service gets amount endpoints at once",
     "forget": "an agent decides that another cluster is forgotten, alive or not",
     "admit": "an agent admits a forgotten cluster again",
+    "rot": "a bit flips in what an agent holds of another cluster, which somebody notices",
     "policy": "an agent decides about traffic to another cluster: a drain, a weight",
 }
 """Kinds of steps beside changes, and what they mean."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -80,13 +80,15 @@ class Report:
 
 
 def rested(world: World) -> bool:
-    """Whether every agent runs, serves and has nothing to publish, and members show the same.
+    """Whether every agent runs, serves, has nothing to publish or mend, and members show the same.
 
     Members of each other are two of which none forgot the other.  They must go by the same
     decisions, too.
     """
     processes = list(world.processes.values())
     if len(processes) < len(world.sites) or any(map(_busy, processes)):
+        return False
+    if any(_mends(process, world.processes) for process in processes):
         return False
     if not any(process.replica.members.all_forgotten() for process in processes):
         whole = all(len(p.replica.remotes) == len(world.sites) - 1 for p in processes)
@@ -96,7 +98,16 @@ def rested(world: World) -> bool:
 
 def _busy(process: Process) -> bool:
     replica = process.replica
-    return process.publishing or replica.own.dirty or not replica.announcements.relaying
+    waits = process.publishing or replica.own.dirty or replica.repairs.auditor.at_work
+    return waits or not replica.announcements.relaying
+
+
+def _mends(process: Process, processes: Mapping[str, Process]) -> bool:
+    """Whether something waits to be mended by whoever did not forget this cluster."""
+    return any(
+        remote.rotten and not processes[origin.cluster].replica.members.forgotten(process.cluster)
+        for origin, remote in process.replica.remotes.items()
+    )
 
 
 def _members(one: Process, other: Process) -> bool:

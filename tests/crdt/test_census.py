@@ -38,7 +38,9 @@ def census_of(elements: OriginSet, depth: int, limit: int) -> Census:
 def test_the_nodes_are_those_of_the_digest(entries: Values, depth: int, limit: int) -> None:
     elements = set_of(entries)
     _, nodes = read_nodes(elements.nodes(depth), depth)
-    assert census_of(elements, depth, limit).nodes == nodes
+    census = census_of(elements, depth, limit)
+    assert census.nodes == nodes
+    assert census.root() == elements.root()
 
 
 @given(sets, sets, depths)

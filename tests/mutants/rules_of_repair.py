@@ -40,8 +40,8 @@ MUTANTS = [
     ),
     Mutant(
         *("what has rotted is served", "C9, repair", "replicator/announcements.py"),
-        "        if remote.rotten:\n            return None\n",
-        "",
+        "elements, whole = remote.elements, not remote.rotten",
+        "elements, whole = remote.elements, True",
         core(
             "repair",
             "test_while_something_is_rotten_the_view_stays_and_is_served_to_nobody",
@@ -62,8 +62,8 @@ MUTANTS = [
     ),
     Mutant(
         *("a state that failed its audit is kept", "audit", _REPAIRS),
-        "effects += self.begin(self._remotes[failed], now)",
-        "effects += []",
+        "effects += self.begin(remote, now)\n        for",
+        "pass\n        for",
         core("repair", "test_a_flipped_bit_is_found_by_the_audit_and_its_bucket_alone_is_sent"),
     ),
     Mutant(

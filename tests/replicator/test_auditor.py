@@ -66,9 +66,13 @@ def test_a_suspect_is_looked_at_soon_and_delays_nobody() -> None:
     bed = Bed()
     bed.run(1)
     bed.rot(MESA)
+    assert not bed.auditor.at_work
     bed.auditor.suspect(MESA)
     bed.auditor.suspect(KELP)
-    assert bed.run(3) == [MESA]
+    assert bed.auditor.at_work
+    assert bed.run(5) == [MESA]
+    assert not bed.auditor.at_work
+    assert bed.auditor.done == 2
     bed.rot(KELP)
     found = []
     for _ in range(round(4 * AUDIT_SECONDS)):

@@ -97,9 +97,20 @@ def test_while_something_is_rotten_the_view_stays_and_is_served_to_nobody() -> N
     assert remote.rotten
     assert len(world["fjord"].sees("mesa")) == len(MANY)
     assert "10.0.7.0!" in world["fjord"].sees("mesa")
-    assert world["fjord"].replica.announcements.serve(MESA) is None
+    served = world["fjord"].replica.announcements.serve(MESA)
+    assert served is not None
+    assert (served.whole, served.nodes) == (False, None)
+    world.sent.clear()
+    world.crash("tundra", empty=True)
+    world.connect("fjord", "tundra")
+    world.run(3.0)
+    assert world["tundra"].version("mesa") == Version(0, 0)
+    assert world.transfers("tundra") != []
+    assert all(sent.message.origin != MESA for sent in world.transfers("tundra"))  # type: ignore[union-attr]
     (problem,) = rot_problems(world["fjord"].replica.remotes)
     assert problem["code"] == "state_rotten"
+    world.cut("tundra")
+    world.sent.clear()
     world.connect("fjord", "mesa")
     world.run(PATIENCE_SECONDS)
     assert is_sound(world, "fjord")
@@ -127,7 +138,7 @@ def test_a_digest_that_rots_is_mended_when_the_next_change_does_not_add_up() -> 
     world["fjord"].remote("mesa").elements._digest._known = None
     world["mesa"].publish("10.40.9.9", key=PAY)
     world.run(3.0)
-    assert world["fjord"].events() == ["mismatch", "repair_begun"]
+    assert world["fjord"].events() == ["mismatch", "repair_begun", "state_rotten"]
     assert is_sound(world, "fjord")
     assert world["fjord"].sees("mesa", PAY) == ["10.40.9.9"]
     assert world.snapshots() == []
@@ -276,3 +287,56 @@ def test_what_cannot_even_be_read_is_mended(rot: Callable[[OriginSet, bytes], No
     assert is_sound(world, "fjord")
     assert world["fjord"].sees("mesa") == world["mesa"].sees("mesa")
     assert kinds(world, "fjord") == [m.GetBuckets, m.GetBucketEntries]
+
+
+def test_an_owner_that_lost_its_disk_learns_its_epoch_from_who_holds_it_rotten() -> None:
+    """Found by the simulator: neither could go on, each waiting for a state of the other."""
+    world = World("fjord", "mesa", tick=0.25)
+    for node in world.nodes.values():
+        node.publish("10.20.1.4")
+    world["mesa"].replica.own.open_epoch(1)
+    world["mesa"].publish("10.20.1.5")
+    link = world.connect("fjord", "mesa")
+    world.run(3.0)
+    assert world["fjord"].version("mesa").epoch == 2
+    world.break_(link)
+    world.rot("fjord", "mesa")
+    world.run(ROUND)
+    assert world["fjord"].remote("mesa").rotten
+    world.crash("mesa", empty=True)
+    world["mesa"].publish("10.20.1.6")
+    world.connect("mesa", "fjord")
+    world.run(3.0)
+    assert world["mesa"].replica.own.dirty
+    world["mesa"].publish()
+    world.run(3.0)
+    assert world["fjord"].version("mesa").epoch == 3
+    assert world["fjord"].sees("mesa") == ["10.20.1.6"]
+    assert is_sound(world, "fjord")
+
+
+def test_who_is_sent_a_wrong_delta_serves_on_and_is_not_called_rotten() -> None:
+    """What fjord holds is sound: it is what mesa's log left out that does not add up."""
+    world = pair(state=MANY[:200])
+    own = world["mesa"].replica.own.elements
+    world["mesa"].say("10.40.9.9", key=PAY)
+    world["mesa"].seal()
+    own._keys[-1] = b""
+    world["mesa"].store()
+    world["mesa"].send()
+    world.run(1.0)
+    remote = world["fjord"].remote("mesa")
+    assert world["fjord"].events()[:2] == ["mismatch", "repair_begun"]
+    assert "state_rotten" not in world["fjord"].events()
+    assert not remote.rotten
+    assert rot_problems(world["fjord"].replica.remotes) == []
+    served = world["fjord"].replica.announcements.serve(MESA)
+    assert served is not None
+    assert served.whole
+    # Asked for its buckets, mesa looks at itself, and states all anew.
+    world.run(3.0)
+    assert world["mesa"].events() == ["audit_failed"]
+    world["mesa"].publish()
+    world.run(5.0)
+    assert is_sound(world, "fjord")
+    assert world["fjord"].sees("mesa", PAY) == ["10.40.9.9"]
