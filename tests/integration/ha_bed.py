@@ -28,6 +28,7 @@ from replicator.ops.address import parse_address
 from replicator.ops.client import AgentClient
 from replicator.pki import create_ca, issue, save_pair
 from replicator.remote_origin import RemoteOrigin
+from replicator.transport.doorway import Bounds
 from replicator.transport.memory import MemoryLink, MemoryListener, MemoryNetwork
 from replicator.transport.reload import LiveTls
 from tests.support.virtual_loop import PROCESS, VirtualClock, VirtualLoop
@@ -169,7 +170,7 @@ class Bed:
         loop = asyncio.get_running_loop()
         build = Agent.build(config, self.clock, rng, tls, {})
         agent = await loop.create_task(build, context=context)
-        listener = _Listener(self.network, identity, AGENTS.index(name) + 1, agent.admit)
+        listener = _Listener(self.network, identity, AGENTS.index(name) + 1, agent.admit, Bounds())
         stop = asyncio.Event()
         task = loop.create_task(
             agent.run(listener, self.network.dialer(identity), stop), context=context
