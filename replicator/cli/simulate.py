@@ -177,7 +177,7 @@ def simulate(  # noqa: PLR0913 - one argument an option
         float | None, typer.Option(min=0, max=60, help="Longest extra delay, seconds.")
     ] = None,
     same_version: Annotated[
-        bool, typer.Option("--same-version", help="No region runs a later minor version.")
+        bool, typer.Option("--same-version", help="No region begins as another version.")
     ] = False,
     plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Run a saved plan.")] = None,
     save: Annotated[

@@ -32,6 +32,18 @@ _BRIEF = frozenset(
 """Faults that are over at once."""
 _SECOND_NS = 1_000_000_000
 _JUMPS = (-86400, -7200, -1800, -60, -1, 1, 60, 540, 7200, 86400)
+_AMOUNTS = {
+    "break": (0, 0, 1, 2),
+    "partition": (0, 1),
+    "oneway": (0, 1),
+    "slow": (200, 2_000, 20_000),
+    "drift": (-500, -50, 50, 500),
+    "floor": (0, 0, _SECOND_NS, 5 * _SECOND_NS),
+    "bulk": (0, 20, 100),
+    "version": (0, 1, 2),
+}
+"""Amounts of faults to choose among."""
+_OLDER, _STAYS = 0.3, 0.5
 _WEIGHTS = {"break": 6, "dial": 2, "oneway": 2, "partition": 2, "crash": 3, "floor": 3, "admit": 2}
 """How often a fault comes beside the others; 1 when not named."""
 
@@ -75,6 +87,12 @@ class _Dice:
         many = self.rng.randint(1, max(1, len(shape.faults)))
         self.faults = sorted(self.rng.sample(shape.faults, min(many, len(shape.faults))))
 
+    def older(self, newer: list[str]) -> list[str]:
+        """Regions that begin with an older version: some, when the seed is about versions."""
+        if "version" not in self.faults:
+            return []
+        return [name for name in self.names if name not in newer and self.rng.random() < _OLDER]
+
     def change(self, at: float) -> Step:
         rng = self.rng
         bits = rng.getrandbits(ADDRESS_BITS) & rng.getrandbits(ADDRESS_BITS)
@@ -95,34 +113,22 @@ class _Dice:
         return Step(at, kind, region, other, self._seconds(kind, longest), self._amount(kind))
 
     def _seconds(self, kind: str, longest: float) -> float:
-        if kind in _BRIEF:
+        if kind in _BRIEF or (kind == "version" and self.rng.random() < _STAYS):
             return 0.0
         short = self.rng.random() < 0.5  # noqa: PLR2004 - a share
         return round(self.rng.uniform(0.0, 1.0 if short else longest), 3)
 
-    def _amount(self, kind: str) -> int:  # noqa: PLR0911 - one return a kind
+    def _amount(self, kind: str) -> int:
         rng = self.rng
         match kind:
-            case "break":
-                return rng.choice([0, 0, 1, 2])
-            case "partition" | "oneway":
-                return rng.choice([0, 1])
-            case "slow":
-                return rng.choice([200, 2_000, 20_000])
             case "clock":
                 return rng.choice(_JUMPS) * _SECOND_NS + rng.randrange(_SECOND_NS)
-            case "drift":
-                return rng.choice([-500, -50, 50, 500])
             case "crash" | "disk":
                 return rng.choice([0, 1000, rng.randrange(1000)])
-            case "floor":
-                return rng.choice([0, 0, _SECOND_NS, 5 * _SECOND_NS])
-            case "bulk":
-                return rng.choice([0, 20, 100])
             case "policy" | "rot":
                 return rng.randrange(len(SETTINGS) * (1 + len(SERVICES)))
             case _:
-                return 0
+                return rng.choice(_AMOUNTS[kind]) if kind in _AMOUNTS else 0
 
     def short(self, steps: int) -> list[Step]:
         """Changes and faults, about half and half."""
@@ -152,6 +158,7 @@ def make_plan(seed: int, shape: Shape) -> Plan:
     delay = rng.choice([0.002, 0.03, 0.2]) if small else 0.08
     jitter = rng.choice([0.0, 0.0, 0.02, 0.3]) if small else 0.005
     newer = [name for name in dice.names if rng.random() < 0.15]  # noqa: PLR2004 - a share
+    older = dice.older(newer)
     chunk = rng.choice([200, 1000, 128 * 1024])
     steps: Sequence[Step] = dice.long() if shape.steps is None else dice.short(shape.steps)
     return Plan(
@@ -164,5 +171,6 @@ def make_plan(seed: int, shape: Shape) -> Plan:
         delay=delay,
         jitter=jitter,
         newer=tuple(newer),
+        older=tuple(older),
         steps=tuple(steps),
     )

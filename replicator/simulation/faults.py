@@ -13,6 +13,7 @@ from replicator.policies import Subject, topic_about
 from replicator.simulation.disk import Disk
 from replicator.simulation.plan import CHANGE, SERVICES, SETTINGS, Step
 from replicator.simulation.process import Process
+from replicator.simulation.versions import Release
 from replicator.simulation.world import World
 
 _ENDS = ("both", "near", "far")
@@ -108,8 +109,14 @@ def _crash(world: World, step: Step) -> None:
 def _stop(world: World, step: Step) -> None:
     """As the agent shuts down: what is stamped is stored, and with it the exact last stamp."""
     process = world.processes.get(step.region)
-    if process is None or process.sealed is not None or process.stored is not None:
-        return
+    if process is not None and _stopped(world, process):
+        world.lasting(step.seconds, lambda: world.start(step.region))
+
+
+def _stopped(world: World, process: Process) -> bool:
+    """End an agent cleanly; False, and nothing done, while a batch is on its way to the disk."""
+    if process.sealed is not None or process.stored is not None:
+        return False
     own = process.replica.own
     if own.dirty and process.may_publish:
         world.monitor.sealed(process, process.seal(world.now))
@@ -117,7 +124,36 @@ def _stop(world: World, step: Step) -> None:
     process.disk.sync()
     process.disk.clean_stamp = own.clean_stop()
     world.end(process)
-    world.lasting(step.seconds, lambda: world.start(step.region))
+    return True
+
+
+def _version(world: World, step: Step) -> None:
+    """An agent is replaced by another version; rolled back after a while, unless it stays."""
+    former = world.sites[step.region].release
+    turn(world, step.region, Release(step.amount))
+    if step.seconds:
+        world.lasting(step.seconds, lambda: turn(world, step.region, former))
+
+
+def turn(world: World, region: str, release: Release) -> None:
+    """Have a region's agent be of ``release``; it is killed if it cannot be stopped at once."""
+    process = world.processes.get(region)
+    world.sites[region].release = release
+    if process is None or process.release is release:
+        return
+    if not _stopped(world, process):
+        process.disk.crash(0)
+        world.end(process)
+    world.start(region)
+
+
+def close_ranks(world: World) -> None:
+    """Finish the upgrade of those that are too old for the newest."""
+    releases = {site.release for site in world.sites.values()}
+    if max(releases) - min(releases) > 1:
+        for name, site in world.sites.items():
+            if site.release is Release.OLDER:
+                turn(world, name, Release.PRESENT)
 
 
 def _twin(world: World, step: Step) -> None:
@@ -203,4 +239,5 @@ _ACTIONS: dict[str, Callable[[World, Step], None]] = {
     "admit": _member,
     "policy": _policy,
     "rot": _rot,
+    "version": _version,
 }

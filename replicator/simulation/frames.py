@@ -15,8 +15,7 @@ from replicator import messages as m
 from replicator.codec import decode
 from replicator.wire import FRAME_LIMIT
 
-_HELLO, _BEAT, _LATER = 1, 7, 99
-_MINOR = 1
+_BEAT, _LATER = 7, 99
 
 
 def read_once(frame: bytes, limit: int = FRAME_LIMIT) -> m.Message:
@@ -34,11 +33,9 @@ def _read(frame: bytes, limit: int) -> m.Message:
 def newer_frames(frame: bytes) -> tuple[bytes, ...]:
     """The same message with a field appended; beats are followed by a message unknown here.
 
-    A hello also names the later version.
+    What a hello says of the version is its sender's own affair.
     """
     fields = cast("list[Any]", msgpack.unpackb(memoryview(frame)[1:], strict_map_key=False))
-    if fields[0] == _HELLO:
-        fields[_MINOR] += 1
     newer = _framed(frame, [*fields, "later"])
     return (newer, _framed(frame, [_LATER, "something", 1])) if fields[0] == _BEAT else (newer,)
 

@@ -10,6 +10,7 @@ asks the core whether it is right:
 - 24  nothing is kept, sent or heard of a cluster that is forgotten, or of an epoch from before
 - 27  of all decisions a process was told of the greatest counts, and is stated again
 - 22  an owner states exactly what its cluster says (with 12: what is gone stays gone everywhere)
+- 47  nothing gets a new stamp that says what it said before, in whatever version
 - 41  what a session keeps is bounded by the number of origins
 
 States are compared by fingerprints (a sum of hashes kept up to date), and whole as often as that
@@ -28,7 +29,7 @@ from replicator.kinds import ADMIT
 from replicator.membership import Cell
 from replicator.own_origin import OwnBatch
 from replicator.remote_origin import RemoteOrigin
-from replicator.simulation.counting import Counting
+from replicator.simulation.counting import Counting, is_decision
 from replicator.simulation.frames import read_once
 from replicator.simulation.marks import NOTHING, Mark, live_mark, mark_of, moved, together
 from replicator.simulation.process import Process
@@ -122,7 +123,7 @@ class Monitor:
     # ---- the owner -----------------------------------------------------------------------------
 
     def sealed(self, process: Process, batch: OwnBatch) -> None:
-        """Properties 8, 22 and 28 of a new batch; keeps what the state is at its head."""
+        """Properties 8, 22, 28 and 47 of a new batch; keeps what the state is at its head."""
         own, cluster, head = process.replica.own, process.cluster, batch.head
         stamps = [entry[1] for entry in batch.entries]
         if batch.last_stamp > batch.ceiling or max(stamps, default=0) > head.stamp:
@@ -132,6 +133,11 @@ class Monitor:
             raise Violation(
                 "28", f"{process.name} used stamp {stamps[0]}; {former} was sent before"
             )
+        if not batch.replace:
+            anew = {e[0] for e in batch.entries if not is_decision(e[0])} - process.touched
+            if anew:
+                raise Violation("47", f"{process.name} stamped anew what did not change: {anew}")
+        process.touched.clear()
         mark = self._own[process.name] = moved(self._own[process.name], batch.changes)
         if mark != self._stated(process):
             raise Violation("22", f"{process.name} states what its cluster does not say")

@@ -35,6 +35,7 @@ FAULTS = {
     "admit": "an agent admits a forgotten cluster again",
     "rot": "a bit flips in what an agent holds of another cluster, which somebody notices",
     "policy": "an agent decides about traffic to another cluster: a drain, a weight",
+    "version": "an agent goes on as another minor version, 0 older, 1 present, 2 newer",
 }
 """Kinds of steps beside changes, and what they mean."""
 KINDS = (CHANGE, *FAULTS)
@@ -92,7 +93,9 @@ class Plan:
     jitter: float = 0.0
     """Frames take up to this much longer, seconds."""
     newer: tuple[str, ...] = ()
-    """Regions that run a later minor version and state an element of a kind unknown here."""
+    """Regions that run a later minor version at first."""
+    older: tuple[str, ...] = ()
+    """Regions that run an earlier one."""
     steps: tuple[Step, ...] = ()
 
     def without(self, regions: Collection[str]) -> Plan:
@@ -100,7 +103,8 @@ class Plan:
         kept = tuple(name for name in self.regions if name not in regions)
         steps = tuple(s for s in self.steps if s.region not in regions and s.other not in regions)
         newer = tuple(name for name in self.newer if name not in regions)
-        return replace(self, regions=kept, steps=steps, newer=newer)
+        older = tuple(name for name in self.older if name not in regions)
+        return replace(self, regions=kept, steps=steps, newer=newer, older=older)
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """The plan with only the steps of these numbers, counted from 0."""
@@ -119,6 +123,7 @@ def load(text: str) -> Plan:
         known = {field.name for field in fields(Plan)}
         steps = tuple(Step(*step) for step in given.pop("steps"))
         given |= {name: tuple(given[name]) for name in ("regions", "newer")}
+        given["older"] = tuple(given.get("older", ()))
         unknown = given.keys() - known
         if unknown or any(step.kind not in KINDS for step in steps):
             raise InputError("a plan with a key or a kind of step that there is not")

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import assert_never
 
 from clusters.model import ServiceKey
-from crdt import Origin, pack
+from crdt import Origin
 from replicator.effects import (
     Changed,
     Claim,
@@ -25,7 +25,6 @@ from replicator.effects import (
     Store,
     Wake,
 )
-from replicator.handshake import Self
 from replicator.outflow import Outflow
 from replicator.overlay import Overlay
 from replicator.own_origin import OwnBatch
@@ -39,13 +38,11 @@ from replicator.simulation.marks import mark_of
 from replicator.simulation.plan import Plan
 from replicator.simulation.signers import KeyedSigner, KeyedVerifier
 from replicator.simulation.site import Site
+from replicator.simulation.versions import Release, View, me_of, stated_by, unknown_elements
 
-UNKNOWN_KIND = 77
-"""A kind of element that this version has not heard of."""
 _WINDOW_SECONDS = 0.010
 _WINDOW_PER_CLUSTER_SECONDS = 0.001
 _FSYNC_SECONDS = (0.001, 0.02)
-View = dict[bytes, bytes]
 
 
 class _Replica(Replica):
@@ -66,6 +63,7 @@ class Process:
         """
         self._skew_ns = skew_ns
         self.site, self.disk, self.name = site, disk, name
+        self.release = site.release
         self.cluster = site.name
         self.alive = True
         self._seed = f"{plan.seed}/process/{name}"
@@ -106,6 +104,8 @@ class Process:
         for element, _, value in self.replica.own.elements.live():
             if not is_decision(element):
                 self.stated.setdefault(service_of(element), {})[element] = value
+        self.touched: set[bytes] = set()
+        """Elements of which the cluster said something else since the last batch."""
         self.stated_mark = mark_of(item for view in self.stated.values() for item in view.items())
         for key in sorted(site.keys() | self.replica.own.stated_services):
             self.reconcile(key, now)
@@ -118,7 +118,7 @@ class Process:
     def _restored(self, plan: Plan, now: float) -> Replica:
         site, disk = self.site, self.disk
         own = disk.restored_own(Origin(site.name), KeyedSigner(site.name))
-        me = Self("set", site.name, self.name, f"uid-{site.name}", "simulated")
+        me = me_of(site.name, self.name, self.release)
         replica = _Replica(me, own, KeyedVerifier(), disk.restored_remotes())
         # The size of chunks is no setting of an agent: small ones make transfers of many.
         replica._outflow = Outflow(plan.chunk)  # noqa: SLF001
@@ -135,11 +135,17 @@ class Process:
     # ---- the cluster ---------------------------------------------------------------------------
 
     def _state(self, key: ServiceKey | None, stated: View, now: float) -> None:
-        self.replica.own.state(key, stated, self.wall_ns(now))
-        gone, come = mark_of(self.stated.get(key, {}).items()), mark_of(stated.items())
+        held = self.stated.get(key, {})
+        shown = stated_by(self.release, key, stated, held)
+        newer = self.release is Release.NEWER
+        self.replica.own.state(key, shown if newer else stated, self.wall_ns(now))
+        if shown == held:
+            return
+        gone, come = mark_of(held.items()), mark_of(shown.items())
         count, total = self.stated_mark
         self.stated_mark = (count - gone[0] + come[0], total - gone[1] + come[1])
-        self.stated[key] = stated
+        self.touched.update(element for element, _ in held.items() ^ shown.items())
+        self.stated[key] = shown
 
     def reconcile(self, key: ServiceKey, now: float) -> None:
         """Make our origin say of a service what the cluster says."""
@@ -152,9 +158,10 @@ class Process:
     def introduce(self, now: float) -> None:
         """State the cluster itself, before the first head."""
         name = self.cluster
-        stated = dict([cluster_element(name, ClusterInfo(name, f"uid-{name}", "simulated"))])
-        if self.site.newer:
-            stated[pack([UNKNOWN_KIND, name, "later"])] = pack(["something", 1])
+        me = self.replica.me
+        stated = dict([cluster_element(name, ClusterInfo(name, me.uid, me.software))])
+        if self.release is Release.NEWER:
+            stated |= unknown_elements(name)
         self._state(None, stated, now)
 
     # ---- publishing ----------------------------------------------------------------------------

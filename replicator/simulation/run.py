@@ -12,7 +12,7 @@ from itertools import combinations
 
 from crdt import Origin
 from replicator.kinds import ADMIT
-from replicator.simulation.faults import decide, perform
+from replicator.simulation.faults import close_ranks, decide, perform
 from replicator.simulation.monitor import Violation
 from replicator.simulation.plan import Plan
 from replicator.simulation.process import Process
@@ -147,6 +147,7 @@ def _rest(world: World) -> float:
     Whom an agent has forgotten it then admits: all must be members of one another again.
     """
     world.mend()
+    close_ranks(world)
     begun = world.now
     _wait(world)
     forgotten = [

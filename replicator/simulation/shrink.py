@@ -31,7 +31,7 @@ class Cut:
     churn: float | None = None
     jitter: float | None = None
     same_version: bool = False
-    """No region runs a later version."""
+    """No region begins with another version than the present one."""
 
     def apply(self, plan: Plan) -> Plan:
         """The plan after the cut."""
@@ -44,7 +44,7 @@ class Cut:
             plan = replace(plan, churn=self.churn)
         if self.jitter is not None:
             plan = replace(plan, jitter=self.jitter)
-        return replace(plan, newer=()) if self.same_version else plan
+        return replace(plan, newer=(), older=()) if self.same_version else plan
 
 
 def command_of(seed: int, shape: Shape, cut: Cut) -> str:
@@ -99,7 +99,7 @@ class Shrinker:
         self._end()
         if self._plan.churn > 0:
             self._takes(replace(self.cut, churn=0.0))
-        if self._plan.newer:
+        if self._plan.newer or self._plan.older:
             self._takes(replace(self.cut, same_version=True))
         if self._plan.jitter:
             self._takes(replace(self.cut, jitter=0.0))

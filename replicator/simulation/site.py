@@ -12,6 +12,7 @@ from functools import cached_property
 from clusters.model import Endpoint, ExportedService, LocalService, Port, ServiceKey
 from clusters.simulated import SimulatedCluster
 from replicator.simulation.plan import ADDRESS_BITS, READY_BIT, Plan
+from replicator.simulation.versions import Release
 
 WALL_NS = 1_764_655_200_000_000_000
 """The wall clock of the start, Unix nanoseconds."""
@@ -54,7 +55,8 @@ class Site:
         self._since = 0.0
         self._services: dict[ServiceKey, LocalService] = {}
         self._made: SimulatedCluster | None = None
-        self.newer = name in plan.newer
+        self.release = Release(1 + (name in plan.newer) - (name in plan.older))
+        """What its agents run, from their next start on."""
         if plan.churn > 0:
             self._made = SimulatedCluster(
                 cluster=name,

@@ -28,6 +28,7 @@ from replicator.simulation.network import (
 from replicator.simulation.plan import Plan
 from replicator.simulation.process import Process
 from replicator.simulation.site import Site
+from replicator.simulation.versions import Release
 
 _SYNC_SECONDS = _REVIEW_SECONDS = 2.0
 _TWIN_SKEW_NS = 1_234_567
@@ -354,7 +355,7 @@ class World:
     def _post(self, process: Process, across: Pipe, frame: bytes) -> None:
         if self.trace is not None:
             self.say("send", process.name, across.process.name, *_words(frame))
-        for sent in newer_frames(frame) if process.site.newer else (frame,):
+        for sent in newer_frames(frame) if process.release is Release.NEWER else (frame,):
             seconds = self.network.post(across, sent)
             if seconds is not None:
                 self.at(seconds, lambda: self.arrive(across))
