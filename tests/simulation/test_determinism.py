@@ -15,7 +15,7 @@ from replicator.simulation.run import run
 
 ROOT = Path(__file__).parents[2]
 SHAPES = {
-    "short": ["--seed", "13", "--regions", "3", "--seconds", "6", "--steps", "60"],
+    "short": ["--seed", "14", "--regions", "3", "--seconds", "6", "--steps", "60"],
     "churn": ["--seed", "12", "--regions", "3", "--seconds", "4"],
 }
 

@@ -40,7 +40,7 @@ def test_a_hundred_seeds_come_with_every_fault() -> None:
 
 
 def test_five_regions_under_churn_hold_every_property() -> None:
-    report = held(5, Shape(seconds=4.0))
+    report = held(7, Shape(seconds=4.0))
     assert report.commits > 200
     assert report.rested_after is not None
 
