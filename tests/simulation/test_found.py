@@ -107,3 +107,34 @@ def test_a_floor_of_former_stamps_does_not_outlive_them() -> None:
     report = run(plan)
     assert report.found is None
     assert report.frames < 1000
+
+
+def test_what_rots_just_before_its_owner_loses_its_disk_is_mended_all_the_same() -> None:
+    """The owner starts in an epoch that is over, and only who holds its state rotten could say so.
+
+    That replica once told nobody anything of what had rotted, not even the signed head, and waited
+    for a state that the owner, which knew of no higher epoch, could not give.
+    """
+    steps = (
+        Step(3.0, "change", "r2", "pay", amount=READY_BIT | 1),
+        Step(5.0, "disk", "r2", seconds=0.2, amount=1000),
+        Step(12.0, "rot", "r1", "r2", amount=17),
+        Step(12.3, "disk", "r2", seconds=0.3, amount=602),
+    )
+    plan = Plan(seed=232, regions=("r1", "r2"), seconds=13.0, tick=0.1, steps=steps)
+    report = run(plan)
+    assert report.found is None
+    assert report.notices["audit_failed"] == 1
+
+
+def test_a_flipped_bit_is_mended_while_its_owner_goes_on() -> None:
+    steps = (
+        Step(1.0, "bulk", "r2", amount=100),
+        *(Step(3.0 + at / 10, "rot", "r1", "r2", amount=at) for at in range(1, 6)),
+        *(Step(3.0 + at / 10, "change", "r2", "pay", amount=READY_BIT | at) for at in range(1, 30)),
+    )
+    plan = Plan(seed=1, regions=("r1", "r2"), seconds=7.0, tick=0.1, steps=steps)
+    report = run(plan)
+    assert report.found is None
+    assert report.notices["audit_failed"] >= 1
+    assert report.notices["repair_begun"] >= 1
