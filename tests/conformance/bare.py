@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,8 @@ async def bare_clusters(
         for number in range(1, count + 1)
     }
     async with AsyncExitStack() as stack:
+        for plane in made.values():
+            stack.callback(shutil.rmtree, plane.folder / "etcd", ignore_errors=True)
         await asyncio.gather(*(stack.enter_async_context(plane) for plane in made.values()))
         for number, plane in enumerate(made.values(), 1):
             await apply_crds(plane, crds)

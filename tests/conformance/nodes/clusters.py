@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import shutil
 import sys
@@ -21,6 +20,7 @@ from .files import Node
 INIT = Path(__file__).with_name("init.py")
 CGROUPS = Path("/sys/fs/cgroup")
 READY_SECONDS = 180.0
+ENDING_TRIES, ENDING_SECONDS = 50, 0.1
 NAMESPACES = ("--mount", "--pid", "--fork", "--ipc", "--uts", "--mount-proc", "--kill-child")
 """What a node has of its own beside its network."""
 
@@ -49,7 +49,7 @@ async def whole_clusters(count: int, folder: Path, *, dual: bool) -> AsyncIterat
 
 async def _start(node: Node, stack: AsyncExitStack) -> None:
     keys = node.write()
-    stack.callback(_clean, node)
+    stack.push_async_callback(_clean, node)
     _cgroups(node)
     admin = await stack.enter_async_context(Api(node.server, keys.admin_token, keys.ca))
     entered = [f"--net=/run/netns/{network.namespace(node.addresses[0].index)}"]
@@ -120,15 +120,27 @@ def _cgroups(node: Node) -> None:
                 (made / name).write_text((hierarchy / name).read_text())
 
 
-def _clean(node: Node) -> None:
+def _groups_of(node: Node) -> list[Path]:
+    """Return all that were made for it, here or by containerd where it found a hierarchy more."""
+    return [*CGROUPS.glob(node.cgroup), *CGROUPS.glob(f"*/{node.cgroup}")]
+
+
+async def _clean(node: Node) -> None:
     """Remove control groups, and what containerd unpacked; logs stay."""
-    for hierarchy in _hierarchies():
-        for path, _, _ in os.walk(hierarchy / node.cgroup, topdown=False):
-            for _ in itertools.repeat(None, 3):
-                try:
-                    Path(path).rmdir()
-                except OSError:
-                    continue
+    for group in _groups_of(node):
+        for _ in range(ENDING_TRIES):
+            if _emptied(group):
                 break
+            await asyncio.sleep(ENDING_SECONDS)  # the kernel is still ending what was in it
     for name in ("containerd", "kubelet", "etcd"):
         shutil.rmtree(node.folder / name, ignore_errors=True)
+
+
+def _emptied(group: Path) -> bool:
+    """Remove a control group with all below it; False while something is still in it."""
+    try:
+        for path, _, _ in os.walk(group, topdown=False):
+            Path(path).rmdir()
+    except OSError:
+        return False
+    return True
