@@ -48,6 +48,7 @@ from replicator.handshake import Self
 from replicator.identity import PeerIdentity
 from replicator.importer import Importer
 from replicator.journal import Journal, OwnBatch
+from replicator.kinds import ENDPOINT
 from replicator.leadership import Leadership
 from replicator.links import Links
 from replicator.load import Load
@@ -60,7 +61,7 @@ from replicator.others import Others
 from replicator.overlay import chosen
 from replicator.own_origin import OwnOrigin
 from replicator.planners import AdmittingPlanner, MulticlusterPlanner, Planner, SlicePlanner
-from replicator.projection import ClusterInfo, cluster_element, service_of
+from replicator.projection import ClusterInfo, cluster_element, kind_of, service_of
 from replicator.publisher import Publisher
 from replicator.readiness import (
     Start,
@@ -444,6 +445,9 @@ class Agent:
 
     def _publish_changes(self, changes: tuple[Change, ...]) -> None:
         self.feed.tell(self.replica.own.origin, changes, 0.0)
+        for element, before, _, _ in changes:
+            if before is None and kind_of(element) == ENDPOINT and self.others.state_too(element):
+                self.metrics.inc("encode_suspect_loop")
         if self.replica.steering.rules.settings:
             # Whether our own endpoints are ready decides what drains leave of the others'.
             self._write_anew({key for key in map(service_of, (c[0] for c in changes)) if key})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from clusters.model import Endpoint, ExportedService, ServiceKey
 from crdt import Origin
+from replicator.projection import stated_by
 from replicator.remote_origin import RemoteOrigin
 from replicator.replica import Replica
 
@@ -44,6 +45,11 @@ class Others:
             if endpoints:
                 view.setdefault(remote.origin.cluster, []).extend(endpoints)
         return view
+
+    def state_too(self, element: bytes) -> list[str]:
+        """Clusters that state the endpoint of ``element``, which is ours, of the same service."""
+        clusters = ((remote, remote.origin.cluster) for remote in self.remotes())
+        return [name for remote, name in clusters if remote.elements.get(stated_by(name, element))]
 
     def exports(self, key: ServiceKey) -> Mapping[str, ExportedService]:
         """What they export under this name, by cluster."""

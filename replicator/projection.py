@@ -168,6 +168,12 @@ def cluster_info(value: bytes) -> ClusterInfo:
     return ClusterInfo(*unpack(value)[:5])
 
 
+def stated_by(cluster: str, element: bytes) -> bytes:
+    """The element by which ``cluster`` would state the same endpoint."""
+    fields = unpack(element)
+    return _pack_list([fields[0], cluster, *fields[2:]])
+
+
 def address_of(element: bytes) -> str:
     """The address of an endpoint's element, as it was stated."""
     address: str = unpack(element)[4]

@@ -113,7 +113,9 @@ _COUNTERS: dict[str, _Spec] = {
             *("link_local", "loopback", "multicast", "not_an_address", "unspecified", "zone_id"),
         ),
     ),
-    "encode_suspect_loop": _Spec("Own output met as input, without its labels; ignored."),
+    "encode_suspect_loop": _Spec(
+        "New endpoints of ours that another cluster states, too: perhaps our output; exported."
+    ),
     "merge_same_tag_conflict": _Spec("Two different entries met under one stamp."),
     "protocol_errors": _Spec(
         "Links closed because the peer broke the protocol, by code.", ("code",)

@@ -95,3 +95,20 @@ async def test_an_overloaded_agent_asks_new_clusters_for_time_and_keeps_those_it
     assert fjord.links.connected("mesa")
     assert mesa.admit(fjord.tls.identity) is None, "a link that is renewed"
     assert mesa.admit(tundra.tls.identity) is not None
+
+
+async def test_c70_an_address_of_another_cluster_in_a_local_slice_is_exported_and_counted(
+    world: World,
+) -> None:
+    world.write("fjord", "10.20.1.4")
+    for cluster in ("fjord", "mesa"):
+        await world.start(cluster)
+    await world.until(lambda: world.written("mesa") == {"fjord": ["10.20.1.4"]})
+    mesa = world["mesa"]
+    assert b"replicator_encode_suspect_loop_total 0.0" in mesa.gauges.exposition()
+    world.write("mesa", "10.20.1.4", "10.20.1.5")
+    await world.until(lambda: world.written("fjord") == {"mesa": ["10.20.1.4", "10.20.1.5"]})
+    assert b"replicator_encode_suspect_loop_total 1.0" in mesa.gauges.exposition()
+    world.write("mesa", "10.20.1.4")
+    await world.until(lambda: world.written("fjord") == {"mesa": ["10.20.1.4"]})
+    assert b"replicator_encode_suspect_loop_total 1.0" in mesa.gauges.exposition()
