@@ -18,7 +18,7 @@ QUICK := not e2e and not sim and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-only check format e2e e2e-all conformance sim sim-long exhaustive mutants bench docs lock clean
+.PHONY: help demo test test-only check format e2e e2e-all conformance sim sim-long exhaustive mutants bench bench-guard docs lock clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -85,6 +85,9 @@ mutants: $(STAMP) ## Break each rule once in a copy; some test must notice (docs
 
 bench: $(STAMP) ## Measure, and print the figures beside the targets
 	$(PY) -m bench $(ARGS)
+
+bench-guard: $(STAMP) ## Compare bytes, memory, calls and relative CPU with bench/baseline.json
+	$(PY) -m bench.guard --cost $(ARGS)
 
 docs: $(STAMP) ## The manual as web pages, in site/
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

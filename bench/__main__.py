@@ -2,7 +2,8 @@
 
 Rows: (a) merge and delta of the ``crdt`` package, (b) stamp-to-commit latency of five agents,
 (c) sustained changes per second, (d) bytes per change and of a quiet link, (e) memory per element,
-(f) bytes and CPU of one frame, plain and packed.
+(f) bytes and CPU of one frame, plain and packed, (g) the longest step of the event loop.
+(h) is what ``python -m bench.emulated`` printed; rows of other runs are taken in with ``--add``.
 Everything runs on two cores.  A figure that misses its aim is printed as missed; the exit code
 tells only whether the measuring worked.
 """
@@ -14,14 +15,15 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import crdt, latency, machine, memory, packed, report, throughput, wire
+from bench import crdt, latency, machine, memory, packed, report, stall, throughput, wire
 
 _SEED = 1
-_MERGED, _HELD = 20_000, 100_000
+_MERGED, _HELD, _STALLED = 20_000, 100_000, 1_000_000
+_ADD = "add the rows of these results, of another run"
 _PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
@@ -63,6 +65,7 @@ _ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
     "d": _wire,
     "e": _memory,
     "f": packed.measure,
+    "g": lambda _: stall.measure(_STALLED),
 }
 
 
@@ -87,6 +90,13 @@ def _rows(text: str) -> list[str]:
     return chosen
 
 
+def add(results: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Take in the rows of another run, with where they are from."""
+    results["rows"] |= other["rows"]
+    about = {name: other[name] for name in ("date", "commit", "load_before", "load_after")}
+    results.setdefault("apart", {}).update(dict.fromkeys(other["rows"], about))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, or read earlier results, and show them."""
     parser = argparse.ArgumentParser(
@@ -98,12 +108,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=_SEED, help="what the changes come from")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw results there")
     parser.add_argument("--read", type=Path, metavar="FILE", help="show these results: no run")
+    parser.add_argument("--add", type=Path, action="append", default=[], metavar="FILE", help=_ADD)
     parser.add_argument("--docs", action="store_true", help="rewrite docs/benchmarks.md")
     options = parser.parse_args(argv)
     if options.read is None:
         results = measured(options.only, options.seed)
     else:
         results = json.loads(options.read.read_text(encoding="utf-8"))
+    for file in options.add:
+        add(results, json.loads(file.read_text(encoding="utf-8")))
     if options.json is not None:
         text = json.dumps(results, indent=1, sort_keys=True) + "\n"
         options.json.write_text(text, encoding="utf-8")

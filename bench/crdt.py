@@ -29,8 +29,8 @@ from crdt import Entry, Head, Origin, OriginSet, Staging, Version, pack
 
 _CHUNK_BYTES = 256 * 1024
 _BATCH = 100
-_FIRST_STAMP = 1_764_655_200_000_000_000
-_TICK_NS = 1_000_003
+FIRST_STAMP = 1_764_655_200_000_000_000
+TICK_NS = 1_000_003
 
 Slice = tuple[int, int, list[Entry]]
 """A chunk: (start, to, entries)."""
@@ -58,7 +58,7 @@ class Owner:
         self.elements = OriginSet()
         self.count = count
         self.dice = random.Random(count)
-        self.stamp = _FIRST_STAMP
+        self.stamp = FIRST_STAMP
         self.turn = 0
         self.publish(self.batch(range(count)))
 
@@ -67,7 +67,7 @@ class Owner:
         self.turn += 1
         entries = []
         for number in numbers:
-            self.stamp += _TICK_NS
+            self.stamp += TICK_NS
             entries.append((element(number), self.stamp, 0, value(number, self.turn)))
         return entries
 
@@ -258,26 +258,30 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
+def filled(count: int) -> OriginSet:
+    """A replica of ``count`` elements, received in chunks as over a wire."""
+    elements = OriginSet()
+    stamp = FIRST_STAMP
+    for first in range(0, count, _BATCH):
+        batch = []
+        for number in range(first, min(first + _BATCH, count)):
+            stamp += TICK_NS
+            batch.append((element(number), stamp, 0, value(number, number)))
+        elements.advance(batch, version=Version(1, stamp), floor=0)
+        elements.root()
+    return elements
+
+
 def weigh(count: int, how: str) -> int:
-    """Bytes a replica of ``count`` elements takes, received in chunks as over a wire."""
-    owner_count = _BATCH
-    Owner(owner_count).elements.root()
+    """Bytes that :func:`filled` takes."""
+    Owner(_BATCH).elements.root()
     gc.collect()
     measure = resident
     if how == "tracemalloc":
         tracemalloc.start()
         measure = lambda: tracemalloc.get_traced_memory()[0]  # noqa: E731 - one line, one use
     before = measure()
-    elements = OriginSet()
-    stamp = _FIRST_STAMP
-    for first in range(0, count, _BATCH):
-        batch = []
-        for number in range(first, min(first + _BATCH, count)):
-            stamp += _TICK_NS
-            batch.append((element(number), stamp, 0, value(number, number)))
-        elements.advance(batch, version=Version(1, stamp), floor=0)
-        elements.root()
-    del batch
+    elements = filled(count)
     gc.collect()
     taken = measure() - before
     if len(elements) != count:

@@ -34,7 +34,7 @@ async def measure(rate: float, seconds: float, seed: int) -> dict[str, Any]:
         cpu = {region: world.usage(region).cpu_seconds - used[region] for region in REGIONS}
         after = await world.statuses()
         await _arrived(world, after)
-    pairs = _pairs(before, after)
+    pairs = pairs_of(before, after)
     return {
         "changes_per_second_per_region": rate,
         "seconds": round(spent, 3),
@@ -42,7 +42,7 @@ async def measure(rate: float, seconds: float, seed: int) -> dict[str, Any]:
         "cpu_seconds": {region: round(value, 2) for region, value in cpu.items()},
         "cores_used_by_agents": round(sum(cpu.values()) / spent, 2),
         "pairs": pairs,
-        "writers": _writers(pairs),
+        "writers": writers_of(pairs),
         "worst_over_delay": {
             part: round(max(pair[part] - pair["one_way_ms"] for pair in pairs), 1)
             for part in _PARTS
@@ -61,7 +61,8 @@ async def _arrived(world: Bench, reading: summary.Reading) -> None:
         await world.clock.sleep(0.2)
 
 
-def _pairs(before: summary.Reading, after: summary.Reading) -> list[dict[str, Any]]:
+def pairs_of(before: summary.Reading, after: summary.Reading) -> list[dict[str, Any]]:
+    """Percentiles and commits of every pair of regions, in milliseconds."""
     rows = []
     for origin in REGIONS:
         for reader in REGIONS:
@@ -80,7 +81,7 @@ def _latency(reading: summary.Reading, reader: str, origin: str) -> Mapping[str,
     return dict(next(row for row in clusters if row["cluster"] == origin)["convergence_ms"])
 
 
-def _writers(pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def writers_of(pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Visible in all regions: each writer at the reader where it takes longest."""
     rows = []
     for origin in REGIONS:

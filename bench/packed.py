@@ -18,7 +18,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench.crdt import _FIRST_STAMP as FIRST_STAMP
+from bench.crdt import FIRST_STAMP
 from clusters.model import Endpoint, ExportedService, LocalService, Port, ServiceKey
 from clusters.simulated import SimulatedCluster
 from crdt import Origin, OriginSet, StampClock
@@ -33,18 +33,19 @@ _CLUSTER = "us-east-1"
 _SERVICES, _ENDPOINTS = 1000, 20
 _SIZES = (1, 100, 1000)
 _BATCHES = {1: 40, 100: 20, 1000: 5}
-_BETWEEN_NS = {"random": 100_000, "rolling": 5_000_000}
+BETWEEN_NS = {"random": 100_000, "rolling": 5_000_000}
 """Mean time between two changes: 10,000 a second all over, 200 a second in one deployment."""
 _TURNS = 7
 
 Steps = Iterator[LocalService]
 
 
-class _Owner:
+class Owner:
     """An origin that publishes a head every so many changes."""
 
     def __init__(self, seed: int) -> None:
-        signer = CertificateSigner(Ed25519PrivateKey.generate(), (b"leaf",))
+        key = Ed25519PrivateKey.from_private_bytes(random.Random(seed).randbytes(32))
+        signer = CertificateSigner(key, (b"leaf",))
         self._own = OwnOrigin(
             Origin(_CLUSTER), signer, epoch=1, clock=StampClock(), elements=OriginSet()
         )
@@ -68,7 +69,7 @@ class _Owner:
         return Transfer(sealed.head.origin, 1, start == 0, start, to, sealed.entries, sealed.head)
 
 
-def _all_over(seed: int) -> tuple[list[LocalService], Steps]:
+def all_over(seed: int) -> tuple[list[LocalService], Steps]:
     """A cluster to begin with, then one change after the other in any of its services."""
     cluster = SimulatedCluster(
         cluster=_CLUSTER,
@@ -82,7 +83,7 @@ def _all_over(seed: int) -> tuple[list[LocalService], Steps]:
     return first, (cluster.local(cluster.step()) for _ in count())
 
 
-def _deployment(seed: int) -> tuple[list[LocalService], Steps]:
+def deployment(seed: int) -> tuple[list[LocalService], Steps]:
     """A service of 100, then each endpoint in turn replaced by the next address."""
     key, first = ServiceKey("shop", "checkout"), random.Random(seed).randrange(1 << 22)
 
@@ -137,10 +138,10 @@ def _measured(transfers: list[Transfer]) -> dict[str, Any]:
 def measure(seed: int) -> dict[str, Any]:
     """By kind of change and batch size."""
     results: dict[str, Any] = {}
-    for name, source in (("random", _all_over), ("rolling", _deployment)):
+    for name, source in (("random", all_over), ("rolling", deployment)):
         for size in _SIZES:
             first, steps = source(seed)
-            owner, between = _Owner(seed), _BETWEEN_NS[name]
+            owner, between = Owner(seed), BETWEEN_NS[name]
             owner.batch(iter(first), 1 << 40, 1000)
             batches = [owner.batch(steps, size, between) for _ in range(_BATCHES[size])]
             results.setdefault(name, {})[f"of_{size}"] = _measured(batches)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.targets import TARGETS, Target, look_up
+from bench.targets import TARGETS, UNMEASURED, Target, look_up
 
 Results = Mapping[str, Any]
 Rows = Sequence[Sequence[str]]
@@ -76,8 +76,14 @@ def _taken(results: Results) -> Iterator[str]:
     yield f"Linux {machine['kernel']}, " + ", ".join(f"{k} {v}" for k, v in versions.items())
     changed = results["uncommitted_files"]
     state = f" with {changed} files changed since" if changed else ""
-    loads = " and ".join(number(results[when][0]) for when in ("load_before", "load_after"))
     yield f"commit {results['commit']}{state}, seed {results['seed']}"
+    for row, about in sorted(results.get("apart", {}).items()):
+        loads = " and ".join(number(about[when][0]) for when in ("load_before", "load_after"))
+        yield (
+            f"({row}) in a run of its own: {about['date']}, commit {about['commit']}, "
+            f"load (1 min) {loads} before and after"
+        )
+    loads = " and ".join(number(results[when][0]) for when in ("load_before", "load_after"))
     yield f"took {results['seconds']:.0f} s; load (1 min) {loads} before and after"
 
 
@@ -175,6 +181,53 @@ def _frames(found: Results) -> Iterator[str]:
     yield ""
 
 
+def _steps(found: Results) -> Iterator[str]:
+    yield (
+        f"A receiver of {number(found['elements'])} elements, with a real journal. CPU is that of "
+        "the loop's thread; late is how late the loop was at worst, without waiting for a core."
+    )
+    yield ""
+    heads = ("phase", "chunks", "longest, ms of CPU", "slices told", "longest", "late, ms")
+    rows = [
+        [
+            name,
+            number(one["steps"]["chunk"]),
+            number(one["cpu_ms"]["chunk"]),
+            number(one["steps"].get("tell", 0)),
+            number(one["cpu_ms"].get("tell")),
+            number(one["late_ms"]),
+        ]
+        for name, one in found["phases"].items()
+    ]
+    yield from markdown(heads, rows)
+    yield ""
+
+
+def _emulated(found: Results) -> Iterator[str]:
+    yield (
+        "Real packets through `python -m bench.emulated`: a network namespace a region, each pair "
+        "delayed by half its round trip. All agents and the network share the cores."
+    )
+    yield ""
+    for name in ("at_20", "at_100", "at_20_with_loss"):
+        one = found[name]
+        yield (
+            f"### {number(one['changes_per_second_per_region'])} changes/s in every region, "
+            f"{number(one['loss_pct'])} % loss"
+        )
+        yield ""
+        yield (
+            f"{number(one['source_events'])} source events; the five agents used "
+            f"{one['cores_used_by_agents']:.2f} cores; "
+            f"{number(one['wire_bytes_per_change_and_link'])} bytes on the wire for each change "
+            "and receiver."
+        )
+        yield ""
+        rows = [[row["origin"], *(number(row[key]) for key in _WRITER)] for row in one["writers"]]
+        yield from markdown(("writer", "farthest one-way delay", *_WRITER[1:]), rows)
+        yield ""
+
+
 def page(results: Results) -> str:
     """The manual's page."""
     rows = results["rows"]
@@ -205,6 +258,11 @@ def page(results: Results) -> str:
         lines += ["## A stream from one agent to another", "", *_streams(rows)]
     if "f" in rows:
         lines += ["## One frame, with its signed head", "", *_frames(rows["f"])]
+    if "g" in rows:
+        lines += ["## The longest steps", "", *_steps(rows["g"])]
+    if "h" in rows:
+        lines += ["## Over an emulated wide-area network", "", *_emulated(rows["h"])]
     if "a" in rows:
         lines += ["## The `crdt` package alone", "", *_merge(rows["a"])]
+    lines += ["## What no row measures", "", *markdown(("to reach", "instead"), UNMEASURED)]
     return "\n".join(lines).rstrip() + "\n"

@@ -3,6 +3,7 @@
 from crdt.canonical import pack
 from crdt.clock import StampClock
 from crdt.digest import MerkleDigest, SetDigest
+from crdt.entries import Entry
 from crdt.errors import (
     CanonicalError,
     ContinuityError,
@@ -12,9 +13,11 @@ from crdt.errors import (
     StaleError,
     StampError,
 )
+from crdt.former import Former
 from crdt.head import Base, Head
 from crdt.lww_set import LWWElementSet, LWWEntry
-from crdt.origin_set import Change, Chunk, Entry, OriginSet, Staging
+from crdt.origin_set import Chunk, OriginSet
+from crdt.staging import Change, Staging
 from crdt.stamp import Stamp
 from crdt.version_vector import ZERO, Origin, Version, VersionVector
 
@@ -27,6 +30,7 @@ __all__ = [
     "ContinuityError",
     "CrdtError",
     "Entry",
+    "Former",
     "GapError",
     "Head",
     "LWWElementSet",

@@ -14,11 +14,10 @@ from crdt.digest import (
     KEY_SIZE,
     LEAF_RECORDS,
     branch_digest,
-    entry_digest,
     key_hash,
     records_digest,
 )
-from crdt.origin_set import Stored, entry_bytes
+from crdt.entries import Stored, record_of
 
 SLICE = 3000
 """Entries of a step: some ten milliseconds."""
@@ -70,7 +69,7 @@ class Census:
         for element in names:
             key = key_hash(element)
             bucket = lead | int.from_bytes(key, "big") >> shift
-            record = key + entry_digest(entry_bytes(element, *self._entries[element]))
+            record = record_of(element, self._entries[element])
             self._elements.setdefault(bucket, []).append(element)
             self._records.setdefault(bucket, []).append(record)
 

@@ -81,19 +81,28 @@ def branch_digest(children: bytes | bytearray) -> bytes:
 
 def records_digest(records: bytes, depth: int) -> bytes:
     """The digest of the node that sorted ``records``, joined, are at ``depth``."""
-    return _fresh(_grown(records, depth))
+    return _fresh(_grown(records, depth, None))
 
 
 class _Branch:
     """Sixteen children; ``digests`` holds theirs, out of date for those in ``dirty``."""
 
-    __slots__ = ("children", "count", "digests", "dirty")
+    __slots__ = ("children", "count", "digests", "dirty", "owner")
 
-    def __init__(self, children: list[_Node], count: int) -> None:
+    def __init__(self, children: list[_Node], count: int, owner: object) -> None:
         self.children = children
         self.count = count
         self.digests = bytearray(_EMPTY * 16)
         self.dirty = {at for at, child in enumerate(children) if child}
+        self.owner = owner
+        """The only digest that may change it: others have it as it is."""
+
+    def copied(self, owner: object) -> _Branch:
+        """The same for another digest to change."""
+        copy = _Branch.__new__(_Branch)
+        copy.children, copy.count, copy.owner = self.children.copy(), self.count, owner
+        copy.digests, copy.dirty = self.digests.copy(), self.dirty.copy()
+        return copy
 
 
 _Node = bytes | _Branch
@@ -106,7 +115,7 @@ def _nibble(key: bytes, depth: int) -> int:
     return byte & 15 if depth & 1 else byte >> 4
 
 
-def _grown(records: bytes, depth: int) -> _Node:
+def _grown(records: bytes, depth: int, owner: object) -> _Node:
     """The leaf, or the branches, that sorted ``records`` are at this depth."""
     count = len(records) // RECORD_SIZE
     if count <= LEAF_RECORDS or depth == _MAX_DEPTH:
@@ -118,7 +127,7 @@ def _grown(records: bytes, depth: int) -> _Node:
 
     cuts = [bisect_left(range(count), value, key=digit) * RECORD_SIZE for value in range(17)]
     parts = (records[start:end] for start, end in pairwise(cuts))
-    return _Branch([_grown(part, depth + 1) for part in parts], count)
+    return _Branch([_grown(part, depth + 1, owner) for part in parts], count, owner)
 
 
 def _gathered(node: _Node) -> bytes:
@@ -204,12 +213,23 @@ def _rewritten_shared(
 class MerkleDigest:
     """:class:`SetDigest` as an incremental hash trie."""
 
-    __slots__ = ("_known", "_root")
+    __slots__ = ("_known", "_owner", "_root")
 
     def __init__(self, records: Iterable[bytes] = ()) -> None:
         """Digest these records (key hash and entry digest joined), in any order."""
-        self._root = _grown(b"".join(sorted(records)), 0)
+        self._owner = object()
+        self._root = _grown(b"".join(sorted(records)), 0, self._owner)
         self._known: bytes | None = None
+
+    def fork(self) -> MerkleDigest:
+        """Another digest of the same records; changes to one do not show in the other.
+
+        Takes no time: a branch is copied when one of the two comes to change it.
+        """
+        other = MerkleDigest()
+        other._root, other._known = self._root, self._known
+        self._owner = object()
+        return other
 
     def replace(self, key: bytes, old: Callable[[], bytes] | None, new: bytes | None) -> None:
         """See :meth:`SetDigest.replace`; raises KeyError when ``old`` is not there."""
@@ -217,18 +237,31 @@ class MerkleDigest:
         node = self._root
         place = int.from_bytes(key, "big")
         shift = 8 * KEY_SIZE - 4
+        owner = self._owner
         while isinstance(node, _Branch):
+            if node.owner is not owner:
+                node = self._owned(node, path)
             at = place >> shift & 15
             path.append((node, at))
             node = node.children[at]
             shift -= 4
-        grown = _grown(_rewritten(node, key, old, new), len(path))
+        grown = _grown(_rewritten(node, key, old, new), len(path), owner)
         growth = (new is not None) - (old is not None)
         for branch, at in path:
             branch.dirty.add(at)
             branch.count += growth
         self._attach(path, grown)
         self._known = None
+
+    def _owned(self, node: _Branch, path: list[tuple[_Branch, int]]) -> _Branch:
+        """A copy of ``node`` of our own in its place."""
+        copy = node.copied(self._owner)
+        if path:
+            branch, at = path[-1]
+            branch.children[at] = copy
+        else:
+            self._root = copy
+        return copy
 
     def _attach(self, path: list[tuple[_Branch, int]], node: _Node) -> None:
         """Put ``node`` at the end of ``path``; the topmost branch now too small becomes a leaf."""

@@ -4,72 +4,46 @@ The owner advances its set with each head it publishes; a replica stages what it
 commits only at heads whose count and root it reproduces.  So every committed state is exactly the
 owner's at that head, and a reader never sees half a batch.
 
-Entries are plain tuples (element, stamp, op, value): ``element`` and ``value`` canonical bytes,
-``op`` 0 for an add and 1 for a remove.  Stamps are unique and increasing within the origin, so
-stamp order is history order.  Making a tuple takes a sixth of the time of a frozen object
-(``bench/crdt.py``).
+A commit is worked out beside the committed state (:class:`~crdt.staging.Draft`), chunk by chunk if
+the caller prepares each, and then swapped in; one that does not add up has changed nothing.
 
-Invariants: the digest covers exactly ``_entries``; every live log position is in stamp order; no
-tombstone at or below ``floor`` is kept.
+Invariants: the digest covers exactly ``_entries``; stamps are unique and increasing within the
+origin, so the order of the log is history; no tombstone at or below ``floor`` is kept.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-from crdt.canonical import pack_int
-from crdt.digest import MerkleDigest, entry_digest, key_hash
+from crdt.digest import MerkleDigest, key_hash
+from crdt.entries import (
+    Entry,
+    Stored,
+    is_remove,
+    live_value,
+    opened,
+    record_of,
+    stamp_of,
+    stored_digest,
+    stored_of,
+)
+from crdt.entry_log import EntryLog
 from crdt.errors import ContinuityError, GapError, MismatchError, StaleError
+from crdt.former import Former
 from crdt.head import Head
+from crdt.staging import Base, Change, Draft, Staging
 from crdt.version_vector import ZERO, Version
 
-ADD = 0
-REMOVE = 1
-
-Entry = tuple[bytes, int, int, bytes]
-"""(element, stamp, op, value)."""
-Stored = tuple[int, int, bytes]
-"""What is kept per element: (stamp, op, value)."""
-_Touched = tuple[bytes, Stored | None]
-"""An element and what was kept of it before."""
-
-NIL = b"\xc0"
-"""The value of a remove."""
-_NOTHING: Stored = (-1, ADD, NIL)
-"""Never equal to what a log position holds."""
 _OVERHEAD = 24
 """Bytes an entry takes in a chunk beside its element and value, at most."""
-_LOG_SLACK = 64
-
-
-_SPLICED = {
-    bytes((0x90 | size, kind)): bytes((0x95, kind, 0x90 | size - 1))
-    for size in range(1, 16)
-    for kind in range(0x80)
-}
-"""How [kind, *key] begins -> how [kind, [*key], ...] begins."""
-
-
-def entry_bytes(element: bytes, stamp: int, op: int, value: bytes) -> bytes:
-    """Canonical bytes of an entry: MessagePack of [kind, key, stamp, op, value].
-
-    ``element`` is MessagePack of [kind, *key], so its bytes are spliced, not packed again.  One
-    with a kind above 127 or more than 15 items stays whole: [element, stamp, op, value].
-    """
-    spliced = _SPLICED.get(element[:2])
-    key = b"\x94" + element if spliced is None else spliced + element[2:]
-    return key + pack_int(stamp) + pack_int(op) + value
-
-
-def _digest_of(element: bytes, stored: Stored) -> bytes:
-    return entry_digest(entry_bytes(element, *stored))
+_HEADER = 9
+"""Bytes of what is stored of an entry beside its value."""
+_NOTHING: Stored = b"\xff" * 8
+"""The stamp of no entry."""
 
 
 class Chunk(NamedTuple):
@@ -81,62 +55,10 @@ class Chunk(NamedTuple):
     """Nothing remains: ``to`` is the head's stamp."""
 
 
-class Change(NamedTuple):
-    """What a commit did to one element; None where there was, or is, no live value."""
-
-    element: bytes
-    before: bytes | None
-    after: bytes | None
-    stamp: int
-
-
-class Staging:
-    """Chunks of one transfer on their way to a commit.
-
-    ``position`` is what has been received without a gap.  A delta continues from the committed
-    version; a snapshot starts at nothing and will replace everything.  One that ``mends`` does so
-    even at the committed version, because what is held is not what its head says.
-    """
-
-    __slots__ = ("entries", "epoch", "mends", "position", "replaces")
-
-    def __init__(self, *, epoch: int, start: int, replaces: bool, mends: bool = False) -> None:
-        """A transfer in ``epoch`` from ``start`` (0 for a snapshot)."""
-        self.epoch = epoch
-        self.mends = mends
-        self.position = start
-        self.replaces = replaces
-        self.entries: dict[bytes, Stored] = {}
-
-    def add(self, start: int, to: int, entries: Iterable[Entry]) -> None:
-        """Take a chunk covering (``start``, ``to``]; repeats are harmless.
-
-        Raises :class:`GapError` when it starts after :attr:`position` (rule C2).
-        """
-        if start > self.position:
-            message = f"chunk starts at {start}, but only {self.position} is staged"
-            raise GapError(message)
-        staged = self.entries
-        for element, stamp, op, value in entries:
-            known = staged.get(element)
-            if known is None or known[0] < stamp:
-                staged[element] = (stamp, op, value)
-        self.position = max(self.position, to)
-
-
 class OriginSet:
     """The committed elements of one origin."""
 
-    __slots__ = (
-        "_digest",
-        "_entries",
-        "_keys",
-        "_live",
-        "_stamps",
-        "_tombstones",
-        "floor",
-        "version",
-    )
+    __slots__ = ("_digest", "_entries", "_live", "_log", "_tombstones", "floor", "version")
 
     def __init__(self) -> None:
         """Nothing, at version zero."""
@@ -144,9 +66,8 @@ class OriginSet:
         self.floor = 0
         self._entries: dict[bytes, Stored] = {}
         self._digest = MerkleDigest()
-        self._stamps = array("q")
-        self._keys: list[bytes] = []
-        self._tombstones: deque[tuple[int, bytes]] = deque()
+        self._log = EntryLog()
+        self._tombstones = EntryLog()
         self._live = 0
 
     @classmethod
@@ -154,14 +75,12 @@ class OriginSet:
         """The set as a journal kept it; the caller checks count and root against the head."""
         result = cls()
         result.version, result.floor = version, floor
-        in_order = sorted(entries, key=itemgetter(1))
-        kept = {element: (stamp, op, value) for element, stamp, op, value in in_order}
-        result._entries = kept
-        result._digest = MerkleDigest(
-            key_hash(element) + _digest_of(element, stored) for element, stored in kept.items()
-        )
-        result._live = sum(1 for stored in kept.values() if stored[1] == ADD)
-        result._log(list(kept))
+        kept = result._entries
+        for element, stamp, op, value in sorted(entries, key=itemgetter(1)):
+            kept[element] = stored = stored_of(stamp, op, value)
+            result._note(stamp, element, stored)
+        result._digest = MerkleDigest(record_of(*item) for item in kept.items())
+        result._live = sum(1 for stored in kept.values() if not is_remove(stored))
         return result
 
     def __len__(self) -> int:
@@ -184,7 +103,11 @@ class OriginSet:
         if surplus <= 0:
             return 0
         get = self._entries.get
-        kept = (stamp for stamp, element in self._tombstones if get(element, (0,))[0] == stamp)
+        kept = (
+            stamp
+            for stamp, element in self._tombstones.after(-1)
+            if stamp_of(get(element, _NOTHING)) == stamp
+        )
         return next(islice(kept, surplus - 1, None))
 
     def root(self) -> bytes:
@@ -204,9 +127,8 @@ class OriginSet:
         stored = self._entries.get(element)
         if stored is None:
             return True
-        at = bisect_right(self._stamps, stored[0]) - 1
-        logged = at >= 0 and (self._stamps[at], self._keys[at]) == (stored[0], element)
-        return logged and self._digest.holds(key_hash(element) + _digest_of(element, stored))
+        logged = self._log.holds(stamp_of(stored), element)
+        return logged and self._digest.holds(record_of(element, stored))
 
     def sound(self, part: int) -> bool:
         """Whether a sixteenth of the digest is what its records give, and there are as many.
@@ -218,23 +140,25 @@ class OriginSet:
     def get(self, element: bytes) -> tuple[int, bytes] | None:
         """(stamp, value) of a live element, or None."""
         stored = self._entries.get(element)
-        return None if stored is None or stored[1] == REMOVE else (stored[0], stored[2])
+        value = live_value(stored)
+        return None if stored is None or value is None else (stamp_of(stored), value)
 
     def entry(self, element: bytes) -> Entry | None:
         """The newest entry of ``element``, tombstones included."""
         stored = self._entries.get(element)
-        return None if stored is None else (element, *stored)
+        return None if stored is None else opened(element, stored)
 
     def live(self) -> Iterator[tuple[bytes, int, bytes]]:
         """(element, stamp, value) of every live element, in no particular order."""
-        for element, (stamp, op, value) in self._entries.items():
-            if op == ADD:
-                yield element, stamp, value
+        for element, stored in self._entries.items():
+            value = live_value(stored)
+            if value is not None:
+                yield element, stamp_of(stored), value
 
     def entries(self) -> Iterator[Entry]:
         """Every entry, tombstones included, in no particular order."""
         for element, stored in self._entries.items():
-            yield (element, *stored)
+            yield opened(element, stored)
 
     def since(self, after: int, budget: int) -> Chunk:
         """Entries after stamp ``after`` in stamp order, about ``budget`` bytes of them.
@@ -243,16 +167,15 @@ class OriginSet:
         last stamp taken, or the committed stamp when nothing remains).
         """
         taken: list[Entry] = []
-        stamps, keys, entries = self._stamps, self._keys, self._entries
-        for at in range(bisect_right(stamps, after), len(stamps)):
-            element = keys[at]
+        entries = self._entries
+        for stamp, element in self._log.after(after):
             stored = entries.get(element)
-            if stored is None or stored[0] != stamps[at]:
+            if stored is None or stamp_of(stored) != stamp:
                 continue
-            budget -= len(element) + len(stored[2]) + _OVERHEAD
+            budget -= len(element) + len(stored) - _HEADER + _OVERHEAD
             if budget < 0 and taken:
                 return Chunk(taken, taken[-1][1], complete=False)
-            taken.append((element, *stored))
+            taken.append(opened(element, stored))
         return Chunk(taken, self.version.stamp, complete=True)
 
     def advance(self, entries: Sequence[Entry], *, version: Version, floor: int) -> None:
@@ -267,10 +190,45 @@ class OriginSet:
             message = f"stamps do not rise from {self.version} to {version}"
             raise StaleError(message)
         for element, stamp, op, value in entries:
-            self._put(element, (stamp, op, value))
-        self._collect(floor)
+            stored = stored_of(stamp, op, value)
+            self._note(stamp, element, stored)
+            self._set(element, stored)
+        for stamp, element in self._tombstones.after(-1):
+            if stamp > floor:
+                break
+            if stamp_of(self._entries.get(element, _NOTHING)) == stamp:
+                self._set(element, None)
+        self._tombstones.forget(floor)
         self.version, self.floor = version, floor
-        self._compact()
+        self._sweep(len(entries))
+
+    def _sweep(self, put: int) -> None:
+        """Keep the logs short, some positions at a time."""
+        self._log.sweep(self._entries, len(self._entries), put)
+        self._tombstones.sweep(self._entries, self.tombstone_count, put)
+
+    def _note(self, stamp: int, element: bytes, stored: Stored) -> None:
+        self._log.append(stamp, element)
+        if is_remove(stored):
+            self._tombstones.append(stamp, element)
+
+    def _set(self, element: bytes, stored: Stored | None) -> None:
+        """Replace an element's entry in the dictionary, the digest and the live count."""
+        old = self._entries.get(element)
+        self._digest.replace(
+            key_hash(element),
+            None if old is None else lambda: stored_digest(element, old),
+            None if stored is None else stored_digest(element, stored),
+        )
+        if stored is None:
+            self._entries.pop(element, None)
+        else:
+            self._entries[element] = stored
+            self._live += not is_remove(stored)
+        if old is not None:
+            self._live -= not is_remove(old)
+
+    # ---- commits -------------------------------------------------------------------------------
 
     def _continues(self, staging: Staging, head: Head) -> None:
         # Two states signed for one version (equivocation): the larger (root, floor, count) wins,
@@ -310,123 +268,88 @@ class OriginSet:
         :class:`GapError`, :class:`ContinuityError`, or :class:`MismatchError` when count or root
         differ from the head's, in which case the staging is worthless.
         """
+        former = self.swap(staging, head)
+        return sorted(former.differences(), key=itemgetter(0))
+
+    def swap(self, staging: Staging, head: Head) -> Former:
+        """As :meth:`commit`, without telling the changes: they are told by what is returned.
+
+        After :meth:`prepare` for each chunk this takes a few steps for a snapshot of any size, and
+        a dictionary update for a delta.
+        """
         self._continues(staging, head)
-        if staging.replaces:
-            return self._replace(staging, head)
-        # An entry at or below the committed version is either the one already here, or one that was
-        # seen and is absent, hence dead (C8).  Neither is new.
-        seen, last, logged = self.version.stamp, head.stamp, len(self._stamps)
-        fresh = [item for item in staging.entries.items() if seen < item[1][0] <= last]
-        fresh.sort(key=lambda item: item[1][0])
-        # Each element is touched once: the floor is at or below what was committed (C7), so what
-        # is collected is never an entry just put.
-        touched = [(element, self._put(element, stored)) for element, stored in fresh]
-        dropped, collected = self._collect(head.floor)
-        touched += dropped
-        if len(self) != head.count or self.root() != head.root:
-            self._undo(touched, collected, logged)
-            raise MismatchError(self._mismatch(head))
+        draft = self._draft_for(staging, head)
+        draft.collect(head.floor)
+        if draft.count != head.count or draft.digest.root() != head.root:
+            draft.in_order = False  # tombstones are gone from it
+            message = f"entries do not add up to count {head.count} and root {head.root.hex()[:16]}"
+            raise MismatchError(message)
         self.version, self.floor = head.version, head.floor
-        self._compact()
-        return self._changes(touched)
+        return self._replace(draft) if staging.replaces else self._merge(draft)
 
-    @staticmethod
-    def _mismatch(head: Head) -> str:
-        return f"entries do not add up to count {head.count} and root {head.root.hex()[:16]}"
+    def prepare(self, staging: Staging) -> list[Change]:
+        """Do now what the commit of ``staging`` would have to do for what it has received so far.
 
-    def _replace(self, staging: Staging, head: Head) -> list[Change]:
-        kept = [
-            (element, *stored)
-            for element, stored in staging.entries.items()
-            if stored[0] <= head.stamp and not (stored[1] == REMOVE and stored[0] <= head.floor)
+        Returns what readers will see differently from the state prepared before, in stamp order;
+        of a snapshot's base they will see nothing.
+        """
+        waiting, staging.waiting = staging.waiting, []
+        draft = staging.draft
+        if draft is None or draft.base.version != self.version:
+            known, draft = draft, self._begin(staging, staging.entries)
+            draft.in_order = known is None and not staging.lent
+            staging.draft = draft
+        found = list(draft.follow(waiting))
+        self._sweep(len(waiting))
+        draft.digest.root()
+        return found
+
+    def _begin(self, staging: Staging, put: dict[bytes, Stored]) -> Draft:
+        if staging.replaces:
+            nothing = Base(self.version, {}, MerkleDigest(), 0, EntryLog())
+            return Draft(nothing, put, seen=-1)
+        mine = (self._entries, self._digest.fork(), self._live, self._tombstones)
+        return Draft(Base(self.version, *mine), put, seen=self.version.stamp)
+
+    def _draft_for(self, staging: Staging, head: Head) -> Draft:
+        """The state at ``head``: as prepared, or made anew when what came was out of order."""
+        self.prepare(staging)
+        draft = staging.draft
+        assert draft is not None  # noqa: S101 - it was just prepared
+        if draft.in_order and draft.last <= head.stamp:
+            return draft
+        seen, last = draft.seen, head.stamp
+        fresh = [
+            opened(*item) for item in staging.entries.items() if seen < stamp_of(item[1]) <= last
         ]
-        fresh = OriginSet.restored(head.version, head.floor, kept)
-        if len(fresh) != head.count or fresh.root() != head.root:
-            raise MismatchError(self._mismatch(head))
-        known, new = self._entries, fresh._entries  # noqa: SLF001 - of this class
-        touched = [
-            (element, known.get(element))
-            for element in known.keys() | new.keys()
-            if known.get(element) != new.get(element)
-        ]
-        for name in self.__slots__:
-            setattr(self, name, getattr(fresh, name))
-        return self._changes(touched)
+        put: dict[bytes, Stored] = {}
+        draft = self._begin(staging, put)
+        for entry in sorted(fresh, key=itemgetter(1)):
+            put[entry[0]] = stored = stored_of(*entry[1:])
+            draft.take(entry, stored, None)
+        return draft
 
-    def _changes(self, touched: list[_Touched]) -> list[Change]:
-        """What readers see differently from before."""
-        changes = []
-        for element, old in sorted(touched, key=itemgetter(0)):
-            new = self._entries.get(element)
-            before = old[2] if old is not None and old[1] == ADD else None
-            after = new[2] if new is not None and new[1] == ADD else None
-            if before != after:
-                stamp = new[0] if new is not None else self.version.stamp
-                changes.append(Change(element, before, after, stamp))
-        return changes
+    def _replace(self, draft: Draft) -> Former:
+        """Become a snapshot."""
+        left = self._entries
+        for element in draft.dropped:
+            del draft.put[element]
+        self._entries, self._digest, self._live = draft.put, draft.digest, draft.live
+        self._log, self._tombstones = draft.log, draft.tombstones
+        self._tombstones.forget(self.floor)
+        return Former(left, self._entries, self.version.stamp, self._log)
 
-    def _put(self, element: bytes, stored: Stored) -> Stored | None:
-        """Put a new entry and log it; returns the former one."""
-        self._stamps.append(stored[0])
-        self._keys.append(element)
-        if stored[1] == REMOVE:
-            self._tombstones.append((stored[0], element))
-        return self._set(element, stored)
+    def _merge(self, draft: Draft) -> Former:
+        """Move on by a delta.
 
-    def _set(self, element: bytes, stored: Stored | None) -> Stored | None:
-        """Replace an element's entry in the dictionary, the digest and the live count."""
-        old = self._entries.get(element)
-        self._digest.replace(
-            key_hash(element),
-            None if old is None else lambda: _digest_of(element, old),
-            None if stored is None else _digest_of(element, stored),
-        )
-        if stored is None:
-            self._entries.pop(element, None)
-        else:
-            self._entries[element] = stored
-            self._live += stored[1] == ADD
-        if old is not None:
-            self._live -= old[1] == ADD
-        return old
-
-    def _collect(self, floor: int) -> tuple[list[_Touched], list[tuple[int, bytes]]]:
-        """Drop tombstones up to ``floor``; what was dropped, and what left the tombstone queue."""
-        dropped: list[_Touched] = []
-        collected: list[tuple[int, bytes]] = []
-        while self._tombstones and self._tombstones[0][0] <= floor:
-            stamp, element = self._tombstones.popleft()
-            collected.append((stamp, element))
-            stored = self._entries.get(element)
-            if stored is not None and stored[0] == stamp:
-                dropped.append((element, self._set(element, None)))
-        return dropped, collected
-
-    def _undo(
-        self, touched: list[_Touched], collected: list[tuple[int, bytes]], logged: int
-    ) -> None:
-        """Take back a commit that put and dropped, with ``logged`` log positions before it."""
-        for element, stored in touched:
-            self._set(element, stored)
-        del self._stamps[logged:]
-        del self._keys[logged:]
-        self._tombstones.extendleft(reversed(collected))
-        while self._tombstones and self._tombstones[-1][0] > self.version.stamp:
-            self._tombstones.pop()
-
-    def _compact(self) -> None:
-        """Forget superseded log positions once they outnumber the current ones."""
-        if len(self._stamps) <= 2 * len(self._entries) + _LOG_SLACK:
-            return
-        get = self._entries.get
-        positions = zip(self._keys, self._stamps, strict=True)
-        self._log([key for key, stamp in positions if get(key, _NOTHING)[0] == stamp])
-
-    def _log(self, elements: list[bytes]) -> None:
-        """Make the log exactly these elements, given in stamp order."""
+        The floor is at or below what was committed (C7): nothing just put is dropped.
+        """
         entries = self._entries
-        self._keys = elements
-        self._stamps = array("q", [entries[element][0] for element in elements])
-        self._tombstones = deque(
-            (entries[element][0], element) for element in elements if entries[element][1] == REMOVE
-        )
+        entries.update(draft.put)
+        for element in draft.dropped:
+            del entries[element]
+        self._tombstones.forget(self.floor)
+        self._tombstones.extend(draft.tombstones)
+        self._digest, self._live = draft.digest, draft.live
+        self._log.extend(draft.log)
+        return Former(draft.left, entries, self.version.stamp)

@@ -76,6 +76,7 @@ from replicator.siblings import reconciled
 from replicator.snapshots import OriginSnapshot
 from replicator.staleness import Rule
 from replicator.system_clock import process_seconds
+from replicator.teller import Teller
 from replicator.transport.admission import OVERLOADED, refused
 from replicator.transport.base import Dialer, Listener, Refusal
 from replicator.transport.identity_files import Credentials
@@ -130,6 +131,7 @@ class Agent:
         self.load = Load()
         self.draining = False
         self._first_head = asyncio.Event()
+        self.teller = Teller(replica.telling, clock, self.perform)
         self.recorder = Recorder(journal, replica.remotes, clock)
         self.links = Links(replica, self.recorder, clock, rng, self.perform, expected)
         self.publisher = Publisher(
@@ -290,7 +292,7 @@ class Agent:
         return works if self.importer is None else [*works, self.importer.run()]
 
     def _works(self, dialer: Dialer) -> list[Any]:
-        works = [self._tick(), self.recorder.run(), self.tls.run(self.clock)]
+        works = [self._tick(), self.teller.run(), self.recorder.run(), self.tls.run(self.clock)]
         works += [self.links.keep_dialled(peer, dialer) for peer in self.config.peers]
         if self.leadership is not None:
             works.append(self.leadership.run())
@@ -425,6 +427,7 @@ class Agent:
                     (_log.warning if serious else _log.info)(event, **fields)
                 case _ as unreachable:
                     assert_never(unreachable)
+        self.teller.wake()
         if self.replica.own.dirty:
             self.publisher.wake()
 

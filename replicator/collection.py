@@ -4,6 +4,7 @@ A replica that lacks versions below the floor gets a snapshot that replaces, so 
 stays deleted whatever is decided here.  The floor follows what every member has acknowledged, to us
 or to a relay that speaks for it; a member that acknowledged nothing for an hour is not waited for,
 and tombstones beyond a fifth of the live elements (and beyond 10,000) are not kept for anybody.
+Many go in several steps, so that none of them takes long.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from replicator.session import Session
 
 COLLECT_SECONDS = 10.0
 LAG_SECONDS = 3600.0
+COLLECTED_AT_ONCE = 1024
+"""Tombstones that one head drops at most: every replica drops them in the step that commits it."""
 _SHARE = 5
 _ALWAYS_KEPT = 10_000
 
@@ -55,7 +58,10 @@ def new_floor(elements: OriginSet, members: Iterable[Acknowledged], now: float) 
         if now - member.at < LAG_SECONDS:
             bound = min(bound, member.version.stamp if member.version.epoch == epoch else 0)
     most = max(_ALWAYS_KEPT, elements.live_count // _SHARE)
-    bound = max(bound, elements.floor_keeping(most))
+    left = max(0, elements.tombstone_count - COLLECTED_AT_ONCE)
+    bound = max(bound, elements.floor_keeping(max(most, left)))
+    if left:
+        bound = min(bound, elements.floor_keeping(left))
     oldest = elements.floor_keeping(elements.tombstone_count - 1)
     return bound if bound >= max(oldest, elements.floor + 1) else None
 
@@ -88,8 +94,11 @@ class Collection:
             return
         self._collect_at = now + COLLECT_SECONDS
         floor = new_floor(self._own.elements, self._waited_for(), now)
-        if floor is not None:
-            self._own.move_floor(floor, wall_ns)
+        if floor is None:
+            return
+        self._own.move_floor(floor, wall_ns)
+        if self._own.elements.tombstone_count > COLLECTED_AT_ONCE:
+            self._collect_at = now
 
     def _waited_for(self) -> list[Acknowledged]:
         """The acknowledgements of our own origin that count."""

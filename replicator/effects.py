@@ -15,7 +15,8 @@ class Store:
     origin: Origin
     head: bytes
     record: bytes
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...] | None
+    """What was put; None, with ``replace``: all there is, which is to be read in slices."""
     floor: int
     replace: bool
 

@@ -45,6 +45,8 @@ CREATE TABLE entries (
     value BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (origin, element)) WITHOUT ROWID;
 CREATE INDEX tombstones ON entries (origin, stamp) WHERE op = {_REMOVE};
 """
+_COLLECT = f"DELETE FROM entries WHERE origin = ? AND op = {_REMOVE} AND stamp <= ?"  # noqa: S608
+_NEXT_ORIGIN = "SELECT min(origin) FROM entries WHERE origin > ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,21 @@ class Journal:
     async def persist_remote(self, commits: Sequence[RemoteCommit]) -> None:
         """Persist ``commits`` in order, as one transaction."""
         await self._remote.write(lambda rows: _store_remotes(rows, commits))
+
+    async def begin_remote(self) -> int:
+        """Begin to store an origin whole, in parts; returns the number of the draft.
+
+        There is one draft at a time: any former one is lost, as it is at the next start.
+        """
+        return await self._remote.write(_begin_draft)
+
+    async def draft_remote(self, number: int, entries: Sequence[Entry]) -> None:
+        """Put ``entries`` into a draft; nothing of it is loaded before it is finished."""
+        await self._remote.write(lambda rows: _put(rows, f"{number}, ?, ?, ?, ?, ?", entries))
+
+    async def finish_remote(self, number: int, commit: RemoteCommit) -> None:
+        """Put the rest of the entries in, and the draft in place of what was held of the origin."""
+        await self._remote.write(lambda rows: _finish_draft(rows, number, commit))
 
     async def drop_remote(self, clusters: Iterable[tuple[str, int]]) -> None:
         """Keep nothing of these origins, given as (cluster, shard), any more; one transaction."""
@@ -289,8 +306,25 @@ def _store_remotes(rows: sqlite3.Connection, commits: Sequence[RemoteCommit]) ->
         if commit.replace:
             rows.execute("DELETE FROM entries WHERE origin = ?", (number,))
         _put(rows, f"{number}, ?, ?, ?, ?, ?", commit.entries)
-        query = f"DELETE FROM entries WHERE origin = ? AND op = {_REMOVE} AND stamp <= ?"  # noqa: S608
-        rows.execute(query, (number, commit.floor))
+        rows.execute(_COLLECT, (number, commit.floor))
+
+
+def _begin_draft(rows: sqlite3.Connection) -> int:
+    """Delete what was drafted; returns a number that no origin has, nor a new one will get."""
+    known = {number for (number,) in rows.execute("SELECT id FROM origins")}
+    at = -(1 << 63)
+    while (at := rows.execute(_NEXT_ORIGIN, (at,)).fetchone()[0]) is not None:
+        if at not in known:
+            rows.execute("DELETE FROM entries WHERE origin = ?", (at,))
+    return min(known | {0}) - 1
+
+
+def _finish_draft(rows: sqlite3.Connection, number: int, commit: RemoteCommit) -> None:
+    _put(rows, f"{number}, ?, ?, ?, ?, ?", commit.entries)
+    former = _store_origin(rows, commit)
+    rows.execute("DELETE FROM entries WHERE origin = ?", (former,))
+    rows.execute("UPDATE origins SET id = ? WHERE id = ?", (number, former))
+    rows.execute(_COLLECT, (number, commit.floor))
 
 
 def _store_origin(rows: sqlite3.Connection, commit: RemoteCommit) -> int:

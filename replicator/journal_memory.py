@@ -32,6 +32,7 @@ class _Contents:
     entries: dict[bytes, Entry] = field(default_factory=dict)
     remotes: dict[tuple[str, int], _Remote] = field(default_factory=dict)
     facts: dict[str, bytes] = field(default_factory=dict)
+    draft: dict[bytes, Entry] = field(default_factory=dict)
 
 
 class Disk:
@@ -111,6 +112,27 @@ class MemoryJournal(Journal):
                 kept.entries = former.entries
             _apply(kept.entries, commit.entries, commit.floor)
             contents.remotes[commit.cluster, commit.shard] = kept
+        self._commit(contents)
+
+    async def begin_remote(self) -> int:
+        """See :class:`Journal`."""
+        contents = self._begin()
+        contents.draft = {}
+        self._commit(contents)
+        return 1
+
+    async def draft_remote(self, number: int, entries: Sequence[Entry]) -> None:  # noqa: ARG002
+        """See :class:`Journal`."""
+        contents = self._begin()
+        _apply(contents.draft, entries, 0)
+        self._commit(contents)
+
+    async def finish_remote(self, number: int, commit: RemoteCommit) -> None:  # noqa: ARG002
+        """See :class:`Journal`."""
+        contents = self._begin()
+        kept = _Remote(commit.head, commit.record, contents.draft)
+        _apply(kept.entries, commit.entries, commit.floor)
+        contents.remotes[commit.cluster, commit.shard], contents.draft = kept, {}
         self._commit(contents)
 
     async def drop_remote(self, clusters: Iterable[tuple[str, int]]) -> None:

@@ -26,7 +26,7 @@ from operator import itemgetter
 
 from clusters.model import ServiceKey
 from crdt import Base, Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
-from crdt.origin_set import ADD, NIL, REMOVE
+from crdt.entries import ADD, NIL, REMOVE
 from replicator.kinds import MAX_ENTRY_BYTES, says_the_same
 from replicator.membership import is_member
 from replicator.messages import Record

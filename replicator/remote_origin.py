@@ -2,12 +2,18 @@
 
 Every committed view is exactly the owner's state at the committed head.  The machine decides and
 changes state synchronously; sending, storing and logging are its caller's.
+
+No step takes long, whatever the size of the set: set and index of a transfer of several chunks are
+worked out beside the committed ones as the chunks come, and its commit swaps them in at once.  Who
+follows the changes is told of a large commit in slices (:meth:`RemoteOrigin.tell`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from operator import itemgetter
 from typing import NamedTuple
 
 from clusters.model import ServiceKey
@@ -16,6 +22,7 @@ from crdt import (
     Change,
     ContinuityError,
     Entry,
+    Former,
     GapError,
     Head,
     MismatchError,
@@ -25,16 +32,19 @@ from crdt import (
     StaleError,
     Version,
 )
-from crdt.origin_set import ADD
+from crdt.entries import ADD
 from replicator.errors import ProtocolError
 from replicator.freshness import Latencies
 from replicator.kinds import check_entry
 from replicator.messages import Record, Transfer
 from replicator.networks import Networks
 from replicator.repair import STAGED_BYTES_LIMIT, Repair
-from replicator.service_index import ServiceIndex
+from replicator.service_index import ServiceIndex, touched
 from replicator.signing import Verifier
 from replicator.sources import Supply
+
+SLICE = 2048
+"""Elements told, or stored, in one step: as many as a chunk has."""
 
 
 class Outcome(Enum):
@@ -65,12 +75,19 @@ class Taken(NamedTuple):
 
     outcome: Outcome
     changes: list[Change] = []  # noqa: RUF012 - never changed
-    entries: tuple[Entry, ...] = ()
-    """What the journal needs: the entries put, or with ``replaced`` all of them."""
+    entries: tuple[Entry, ...] | None = ()
+    """What the journal needs: the entries put, or with ``replaced`` all of them.
+
+    None for all of them when they are too many for one step.
+    """
     replaced: bool = False
     """The transfer brought a whole state."""
-    mended: bool = False
-    """It took the place of what was not what its head says: what that was may be unreadable."""
+    services: frozenset[ServiceKey] = frozenset()
+    """Those whose view may have changed, as far as :attr:`changes` tells."""
+    decided: bool = False
+    """What the origin states about members has moved."""
+    steered: bool = False
+    """What it states about traffic has moved."""
 
 
 def _is_readable(origin: Origin, change: Change) -> bool:
@@ -105,7 +122,16 @@ class RemoteOrigin:
         self.rotten = False
         """What is held is not what its head says: any signed state, of this version too, mends."""
         self.repair: Repair | None = None
+        self.staged_limit = STAGED_BYTES_LIMIT
         self._staged_bytes = 0
+        self._prepared: ServiceIndex | None = None
+        """The index after the transfer under way; None while its first chunk is the only one."""
+        self._received: list[Entry] = []
+        """What the transfer under way brought, if it is a delta."""
+        self.replacements = 0
+        """Snapshots committed in this life: entries may have gone without a trace."""
+        self.untold: deque[Former] = deque()
+        """What large commits replaced, and nobody was told of yet."""
         self.held_back = False
         """Its newest head is from the future: it is not asked for."""
         self.unstored = False
@@ -147,7 +173,7 @@ class RemoteOrigin:
         has the last word on a head that verifies.
 
         Raises :class:`~replicator.errors.ProtocolError` when the head does not verify, or the
-        transfer exceeds :data:`STAGED_BYTES_LIMIT` (``too_large``); state is unchanged then, the
+        transfer exceeds ``staged_limit`` (``too_large``); state is unchanged then, the
         staging is discarded.
         """
         head, known = chunk.head, self.head
@@ -193,18 +219,28 @@ class RemoteOrigin:
             start, whole = 0 if chunk.snapshot else self.version.stamp, chunk.snapshot
             mends = whole and self.rotten
             staging = Staging(epoch=chunk.epoch, start=start, replaces=whole, mends=mends)
-            self._staged_bytes = 0
+            self._staged_bytes, self._received, self._prepared = 0, [], None
         self._staged_bytes += sum(len(entry[0]) + len(entry[3]) for entry in chunk.entries)
         self.staging = None
-        if self._staged_bytes > STAGED_BYTES_LIMIT:
-            detail = f"a transfer of {self.origin.cluster} exceeds {STAGED_BYTES_LIMIT} bytes"
+        if self._staged_bytes > self.staged_limit:
+            detail = f"a transfer of {self.origin.cluster} exceeds {self.staged_limit} bytes"
             raise ProtocolError(detail, code="too_large")
         try:
             staging.add(chunk.start, chunk.to, chunk.entries)
         except GapError:
             return False
         self.staging = staging
+        if chunk.head is None or chunk.snapshot or self._prepared is not None:
+            self._prepare(staging)
+        if not chunk.snapshot:
+            self._received += chunk.entries
         return True
+
+    def _prepare(self, staging: Staging) -> None:
+        """Do what the commit would have to do for the chunk just staged."""
+        if self._prepared is None:
+            self._prepared = self.index.bare() if staging.replaces else self.index.fork()
+        self._prepared.apply(self.elements.prepare(staging))
 
     def verified_by(self, head: Head, verifier: Verifier, offered: Record | None) -> Record:
         """The record ``head`` verifies by; raises :class:`ProtocolError` when there is none."""
@@ -250,7 +286,7 @@ class RemoteOrigin:
             return Taken(Outcome.HELD_BACK)
         before = self.version.stamp
         try:
-            changes = self.elements.commit(staging, head)
+            former = self.elements.swap(staging, head)
         except MismatchError:
             return Taken(Outcome.MISMATCH, replaced=staging.replaces)
         except StaleError:
@@ -263,26 +299,65 @@ class RemoteOrigin:
         if staging.replaces:
             self.rotten, self.repair = False, None
         self.head, self.record = head, record
-        if staging.replaces or self.unstored:
-            entries = tuple(self.elements.entries())
-        else:
-            put = staging.entries.items()
-            entries = tuple((key, *stored) for key, stored in put if stored[0] > before)
+        self.replacements += staging.replaces
+        entries = self._to_store(staging, before, head.stamp)
+        moved, steered = self.index.cells_moved, self.index.policies_moved
         if staging.mends:
-            changes = [change for change in changes if _is_readable(self.origin, change)]
-        return Taken(Outcome.COMMITTED, changes, entries, staging.replaces, staging.mends)
+            changes, services = self._mended(former)
+        else:
+            changes, services = self._follow(former, whole=staging.is_prepared(head.stamp))
+        return Taken(
+            *(Outcome.COMMITTED, changes, entries, staging.replaces, services),
+            decided=self.index.cells_moved > moved,
+            steered=self.index.policies_moved > steered,
+        )
 
-    def follow(self, taken: Taken) -> set[ServiceKey]:
-        """Bring the index up to a commit; returns the services whose view may have changed.
+    def _mended(self, former: Former) -> tuple[list[Change], frozenset[ServiceKey]]:
+        """Make the index anew, since nobody knows of what had rotted: all may have changed."""
+        before, self._prepared = self.index, None
+        self.index = ServiceIndex(self.elements, self._networks)
+        self.index.cells_moved += before.cells_moved + 1
+        self.index.policies_moved += before.policies_moved + 1
+        found = (change for change in former.differences() if _is_readable(self.origin, change))
+        services = before.all_services() | self.index.all_services()
+        return sorted(found, key=itemgetter(0)), frozenset(services)
 
-        After mending it is made anew, since nobody knows of what had rotted: all may have changed.
+    def _follow(self, former: Former, *, whole: bool) -> tuple[list[Change], frozenset[ServiceKey]]:
+        """Bring the index up to a commit; returns the first of what it changed, and where.
+
+        ``whole``: what was prepared is all there is.
         """
-        if not taken.mended:
-            return self.index.apply(taken.changes)
-        former, self.index = self.index, ServiceIndex(self.elements)
-        self.index.cells_moved += former.cells_moved + 1
-        self.index.policies_moved += former.policies_moved + 1
-        return former.all_services() | self.index.all_services()
+        if self._prepared is None:
+            changes = sorted(former.differences(), key=itemgetter(0))
+            return changes, frozenset(self.index.apply(changes))
+        self.index = self._prepared if whole else self.index.rebuilt()
+        self._prepared = None
+        self.untold.append(former)
+        changes = self.tell()
+        return changes, touched(changes)
+
+    def _to_store(self, staging: Staging, before: int, last: int) -> tuple[Entry, ...] | None:
+        """What the journal needs of the commit from stamp ``before`` to ``last``."""
+        received, self._received = self._received, []
+        if staging.replaces or self.unstored:
+            return None if len(self.elements) > SLICE else tuple(self.elements.entries())
+        if staging.is_prepared(last):
+            return tuple(received)
+        newest = {entry[0]: entry for entry in sorted(received, key=itemgetter(1))}
+        return tuple(entry for entry in newest.values() if before < entry[1] <= last)
+
+    def tell(self) -> list[Change]:
+        """Look at the next slice of what commits replaced; returns what changed in it, if anything.
+
+        To be called until :attr:`untold` is empty.
+        """
+        if not self.untold:
+            return []
+        first = self.untold[0]
+        changes = sorted(first.differences(SLICE), key=itemgetter(0))
+        if first.told:
+            self.untold.popleft()
+        return changes
 
     @property
     def known(self) -> bool:

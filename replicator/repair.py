@@ -110,7 +110,7 @@ class Repair:
         """
         indexes = differing(nodes, self._census.nodes) or (next(iter(nodes)),)
         staging = Staging(epoch=head.epoch, start=0, replaces=True, mends=True)
-        staging.entries.update(self._census.outside(indexes))
+        staging.lend(self._census.outside(indexes))
         self._cover, self._lent, self.bytes = Cover(indexes), 0, 0
         self.staging, self.head = staging, head
         self.stage, self.moved_at = Stage.LENDING, now

@@ -39,6 +39,7 @@ from replicator.siblings import Siblings
 from replicator.signing import Verifier
 from replicator.steering import Steering
 from replicator.subscriptions import Subscriptions
+from replicator.telling import Telling
 
 REISSUE_SECONDS = 10.0
 ORIGIN_LIMIT = 4096
@@ -77,6 +78,7 @@ class Replica:
         self._conflicts = Conflicts(own, self.remotes, self._subscriptions)
         self.quarantine = Quarantine(own, self.remotes, self.sessions, self._subscriptions)
         self._outflow = Outflow()
+        self.telling = Telling(self.remotes)
         self._next_number = 1
         self._reissue_at = 0.0
         self.acknowledged: dict[str, Acknowledged] = {}
@@ -391,8 +393,6 @@ class Replica:
     def _committed(
         self, remote: RemoteOrigin, taken: Taken, now: float, wall_ns: int
     ) -> list[Effect]:
-        moved, steered = remote.index.cells_moved, remote.index.policies_moved
-        services = remote.follow(taken)
         remote.fresh_at = now
         head, record = remote.head, remote.record
         assert head is not None  # noqa: S101 - a commit sets both
@@ -413,16 +413,16 @@ class Replica:
             )
             remote.latencies.add(seconds)
         remote.changes += len(taken.changes)
-        changed = Changed(remote.origin, frozenset(services), tuple(taken.changes), seconds)
+        self.telling.committed(remote)
+        changed = Changed(remote.origin, taken.services, tuple(taken.changes), seconds)
         for session in self.sessions.values():
             session.settle(now)
         effects = [store, changed, *self.announcements.spread(remote.origin)]
         if remote.origin == self.own.origin:
             effects += self.siblings.committed(head)
-        if remote.index.policies_moved > steered:
+        if taken.steered:
             effects += self.steer({}, wall_ns)
-        decided = remote.index.cells_moved > moved
-        return [*effects, *self.learn({}, now, wall_ns)] if decided else effects
+        return [*effects, *self.learn({}, now, wall_ns)] if taken.decided else effects
 
     def steer(self, news: Mapping[bytes, policies.Cell], wall_ns: int) -> list[Effect]:
         """Policies changed, or ``news`` was decided here: act on what counts now."""

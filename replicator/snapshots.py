@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from clusters.addresses import numeric_key
 from clusters.model import Endpoint
 from crdt import CrdtError, Entry, Head, OriginSet, Stamp, pack
-from crdt.origin_set import ADD, REMOVE, entry_bytes
+from crdt.entries import ADD, REMOVE, entry_bytes
 from crdt.stamp import MAX_NANOTIME
 from replicator import codec
 from replicator.errors import InputError, ProtocolError

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crdt.canonical import pack
+from crdt.entries import ADD, NIL, REMOVE, Entry
 from crdt.head import Head
 from crdt.lww_set import LWWElementSet
-from crdt.origin_set import ADD, NIL, REMOVE, Entry, OriginSet, Staging
+from crdt.origin_set import OriginSet
+from crdt.staging import Staging
 from crdt.stamp import Stamp
 from crdt.testing import meanings
 from crdt.testing.correct import ELEMENTS

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from crdt.canonical import pack
+from crdt.entries import ADD, NIL, REMOVE, Entry
 from crdt.lww_set import LWWElementSet, LWWEntry
-from crdt.origin_set import ADD, NIL, REMOVE, Entry, OriginSet
+from crdt.origin_set import OriginSet
 from crdt.stamp import MAX_NANOTIME, Stamp
 from crdt.version_vector import Version
 

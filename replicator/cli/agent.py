@@ -18,7 +18,7 @@ import typer
 from replicator.config import load_config
 from replicator.identity import PeerIdentity
 
-_COLLECT_AFTER = (50_000, 20, 50)
+COLLECT_AFTER = (50_000, 20, 50)
 """Allocations between passes of the cyclic collector: an agent holds hundreds of thousands of
 small objects without cycles, and walking them took a seventh of its time under load."""
 
@@ -33,7 +33,7 @@ def agent(
 ) -> None:
     """Run the agent of one cluster in the foreground."""
     _log_to_stderr()
-    gc.set_threshold(*_COLLECT_AFTER)
+    gc.set_threshold(*COLLECT_AFTER)
     asyncio.run(_run(config))
 
 
@@ -67,6 +67,7 @@ async def _run(path: Path) -> None:
     tls = LiveTls(config.tls, identity, now=_now)
     rng = random.Random(secrets.randbits(64))  # noqa: S311 - jitter, and an instance id
     made = await Agent.build(config, clock, rng, tls, os.environ)
+    gc.freeze()  # what was restored and imported stays: not to be walked again at each full pass
     stop = asyncio.Event()
     _stop_on_signals(stop)
     limits = config.limits

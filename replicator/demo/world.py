@@ -127,7 +127,7 @@ class World:
         authority = create_ca(_CLUSTERSET, now)
         for region in self.regions:
             home = self._folder / region
-            save_pair(issue(authority, region, [_HOST], now), authority, home)
+            save_pair(issue(authority, region, self.hosts(region), now), authority, home)
             document = json.dumps(self.config(region, ports), indent=1)
             (home / "agent.yaml").write_text(document, encoding="utf-8")
         if sys.platform != "linux":
@@ -163,12 +163,22 @@ class World:
             "target": {"mode": "none"},
         }
 
+    def hosts(self, region: str) -> list[str]:
+        """Where a region's agent is reached: what its certificate names."""
+        del region
+        return [_HOST]
+
+    def program(self, region: str) -> Sequence[str]:
+        """What runs a region's agent."""
+        del region
+        return self._program
+
     async def _launch(self, region: str) -> None:
         home = self._folder / region
         environ = {k: v for k, v in os.environ.items() if not k.startswith("REPLICATOR_")}
         with (home / "agent.log").open("ab") as log:
             self._processes[region] = await asyncio.create_subprocess_exec(
-                *(*self._program, "--config", str(home / "agent.yaml")),
+                *(*self.program(region), "--config", str(home / "agent.yaml")),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -65,7 +65,7 @@ class Disk:
             former = self.remotes.get(store.origin)
             rows: Rows = {} if store.replace or former is None else former[1]
             moved = former is None or store.floor > former[0].floor
-            _put(rows, store.entries, store.floor if moved else -1)
+            _put(rows, store.entries or (), store.floor if moved else -1)
             self.remotes[store.origin] = (store, rows)
 
     def drop(self, origin: Origin) -> None:

@@ -18,6 +18,7 @@ _LEFT_OUT = frozenset(
     (
         # computed from the rest
         *("index", "projector", "_projector", "_digest", "_rows", "_outflow"),
+        *("draft", "waiting", "_prepared", "_received", "untold"),
         *("stated", "stated_mark", "decided", "_former"),
         *("truth", "_books", "_waiting", "signer", "verifier"),
         # counted for people

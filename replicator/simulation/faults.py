@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from clusters.model import ServiceKey
 from crdt import Origin
-from crdt.origin_set import ADD
+from crdt.entries import ADD, stored_of
 from replicator.errors import ReplicatorError
 from replicator.kinds import ENDPOINT
 from replicator.policies import Subject, topic_about
@@ -214,7 +214,7 @@ def _rot(world: World, step: Step) -> None:
     found = sorted(row for row in remote.elements.live() if row[0][1] == ENDPOINT)
     if found:
         element, stamp, value = found[step.amount % len(found)]
-        rotten = (stamp, ADD, value[:1] + bytes((value[1] ^ 1,)) + value[2:])
+        rotten = stored_of(stamp, ADD, value[:1] + bytes((value[1] ^ 1,)) + value[2:])
         remote.elements._entries[element] = rotten  # noqa: SLF001 - nothing else makes it rot
         world.monitor.rotten.add((process.name, origin))
         process.replica.repairs.auditor.suspect(origin)

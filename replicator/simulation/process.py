@@ -8,6 +8,7 @@ disk behind the replica.  What must be sent is left in ``woken`` and ``closing``
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cached_property
 from typing import assert_never
 
@@ -199,6 +200,8 @@ class Process:
         """What the agent looks after ten times a second."""
         monotonic = self.site.monotonic(now)
         effects = self.replica.tick(monotonic, self.wall_ns(now))
+        while self.replica.telling.has_more:
+            effects += self.replica.telling.more()
         if self.may_publish and self.replica.announcements.relaying:
             return effects
         sessions = self.replica.sessions.values()
@@ -218,8 +221,11 @@ class Process:
             match effect:
                 case Wake(number):
                     self.woken[number] = None
-                case Store():
-                    self.entries += len(effect.entries)
+                case Store(origin, entries=None):
+                    whole = tuple(self.replica.remotes[origin].elements.entries())
+                    self.perform([replace(effect, entries=whole)])
+                case Store(entries=entries):
+                    self.entries += len(entries or ())
                     self.disk.unsynced.append(effect)
                 case Changed():
                     self.commits += 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from crdt import Base, Change, Entry, Head, Origin, OriginSet, Staging, Version, pack
-from crdt.origin_set import ADD, NIL, REMOVE
+from crdt.entries import ADD, NIL, REMOVE
 from tests.support.reference_model import State, after, live, root
 
 PLENTY = 1 << 40

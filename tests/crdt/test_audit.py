@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crdt import OriginSet, Version
 from crdt.audit import SLICE, Audit
-from crdt.origin_set import REMOVE
+from crdt.entries import REMOVE, opened, stored_of
 
 SIZES = st.sampled_from([0, 1, 2, 63, 64, 65, 200])
 FIRST = b"e1"
@@ -49,18 +49,18 @@ def test_changes_between_slices_do_no_harm(data: st.DataObject, limit: int) -> N
 
 
 def flip_value(elements: OriginSet) -> None:
-    stamp, op, _ = elements._entries[FIRST]
-    elements._entries[FIRST] = (stamp, op, b"w")
+    _, stamp, op, _ = opened(FIRST, elements._entries[FIRST])
+    elements._entries[FIRST] = stored_of(stamp, op, b"w")
 
 
 def flip_stamp(elements: OriginSet) -> None:
-    stamp, op, value = elements._entries[FIRST]
-    elements._entries[FIRST] = (stamp ^ 1 << 40, op, value)
+    _, stamp, op, value = opened(FIRST, elements._entries[FIRST])
+    elements._entries[FIRST] = stored_of(stamp ^ 1 << 40, op, value)
 
 
 def flip_operation(elements: OriginSet) -> None:
-    stamp, _, value = elements._entries[FIRST]
-    elements._entries[FIRST] = (stamp, REMOVE, value)
+    _, stamp, _, value = opened(FIRST, elements._entries[FIRST])
+    elements._entries[FIRST] = stored_of(stamp, REMOVE, value)
 
 
 def rename(elements: OriginSet) -> None:
@@ -72,11 +72,12 @@ def lose(elements: OriginSet) -> None:
 
 
 def flip_log_stamp(elements: OriginSet) -> None:
-    elements._stamps[0] += 1 << 40
+    elements._log._segments[0].stamps[0] += 1 << 40
 
 
 def flip_log_key(elements: OriginSet) -> None:
-    elements._keys[0] = b"f1"
+    segment = elements._log._segments[0]
+    segment.elements = (b"f1", *segment.elements[1:])
 
 
 def flip_node(elements: OriginSet) -> None:
@@ -124,5 +125,5 @@ def test_an_added_entry_without_a_record_is_found_by_the_numbers() -> None:
     elements = set_of(200)
     audit = Audit(elements)
     assert audit.step() is None
-    elements._entries[b"f1"] = (300, 0, b"v")
+    elements._entries[b"f1"] = stored_of(300, 0, b"v")
     assert not verdict(audit)

@@ -217,7 +217,7 @@ FLOORS = [
     ),
     Mutant(
         *("tombstones are kept without a bound", "floor policy", _COLLECTION),
-        "    bound = max(bound, elements.floor_keeping(most))\n",
+        "    bound = max(bound, elements.floor_keeping(max(most, left)))\n",
         "",
         core("collection", "test_ten_thousand_tombstones_are_kept_for_whoever_lags_and_no_more"),
     ),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crdt import Base, Head, Origin, OriginSet, Staging, StampClock, Version
-from crdt.origin_set import ADD
+from crdt.entries import ADD
 from replicator import messages as m
 from replicator.codec import encode_head, encode_record
 from replicator.effects import Effect, Store

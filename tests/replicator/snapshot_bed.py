@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from clusters.model import Endpoint, ExportedService, LocalService, Port, ServiceKey
 from crdt import Entry, Head, Origin, OriginSet, Version, pack
-from crdt.origin_set import ADD, NIL, REMOVE
+from crdt.entries import ADD, NIL, REMOVE
 from replicator import codec
 from replicator.element_sets import parse_json
 from replicator.messages import Record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crdt import Head, Origin, OriginSet, StampClock, Version, pack
+from crdt.entries import stored_of
 from replicator.auditor import AUDIT_SECONDS, Auditor
 from replicator.messages import Record
 from replicator.own_origin import OwnOrigin
@@ -44,7 +45,7 @@ class Bed:
 
     def rot(self, origin: Origin) -> None:
         """The one element changes."""
-        self.remotes[origin].elements._entries[ELEMENT] = (5, 0, b"\x91\x01")
+        self.remotes[origin].elements._entries[ELEMENT] = stored_of(5, 0, b"\x91\x01")
 
 
 def test_one_origin_a_minute_in_turn() -> None:

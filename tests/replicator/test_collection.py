@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdt import OriginSet, Version
-from crdt.origin_set import ADD, NIL, REMOVE
-from replicator.collection import LAG_SECONDS, Acknowledged, new_floor
+from crdt.entries import ADD, NIL, REMOVE
+from replicator.collection import COLLECTED_AT_ONCE, LAG_SECONDS, Acknowledged, new_floor
 
 EPOCH = 3
 NOW = 10_000.0
@@ -93,6 +93,15 @@ def test_a_fifth_of_the_live_elements_is_kept_where_that_is_more() -> None:
     assert new_floor(elements, [at(0)], NOW) == live + 3
     elements.advance([], version=elements.version, floor=live + 3)
     assert new_floor(elements, [at(0)], NOW) is None
+
+
+def test_many_tombstones_go_in_several_steps() -> None:
+    elements = owned(0, 2 * COLLECTED_AT_ONCE + 5)
+    left = []
+    while (floor := new_floor(elements, [at(1 << 40)], NOW)) is not None:
+        elements.advance([], version=elements.version, floor=floor)
+        left.append(elements.tombstone_count)
+    assert left == [COLLECTED_AT_ONCE + 5, 5, 0]
 
 
 members = st.builds(

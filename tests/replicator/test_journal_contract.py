@@ -165,6 +165,44 @@ async def test_commits_of_one_call_apply_in_their_order(reopen: Open) -> None:
     assert (await journal.load())[1][0].entries == [first, second]
 
 
+async def test_a_draft_takes_the_place_of_an_origin_when_it_is_finished(reopen: Open) -> None:
+    journal = await reopen()
+    old, new, last = (b"old", 1, ADD, b"x"), (b"new", 2, ADD, b"y"), (b"last", 4, ADD, b"z")
+    gone = (b"gone", 3, REMOVE, b"\xc0")
+    await journal.persist_remote([commit(old), commit(old, cluster="tundra")])
+    number = await journal.begin_remote()
+    await journal.draft_remote(number, [new, gone])
+    _, remotes = await journal.load()
+    assert [state.entries for state in remotes] == [[old], [old]]
+    await journal.persist_remote([commit(old, cluster="fjord")])
+    await journal.finish_remote(number, commit(last, head=b"h2", floor=3, replace=True))
+    await journal.persist_remote([commit((b"next", 5, ADD, b"w"), head=b"h3")])
+    journal = await reopen()
+    _, remotes = await journal.load()
+    assert [(state.cluster, state.head) for state in remotes] == [
+        ("fjord", b"h"),
+        ("mesa", b"h3"),
+        ("tundra", b"h"),
+    ]
+    assert [entry[0] for entry in remotes[1].entries] == [b"new", b"last", b"next"]
+    assert remotes[0].entries == remotes[2].entries == [old]
+
+
+async def test_a_draft_that_was_not_finished_is_lost(reopen: Open) -> None:
+    journal = await reopen()
+    old = (b"old", 1, ADD, b"x")
+    await journal.persist_remote([commit(old)])
+    await journal.draft_remote(await journal.begin_remote(), [(b"half", 2, ADD, b"y")])
+    journal = await reopen()
+    assert [state.entries for state in (await journal.load())[1]] == [[old]]
+    number = await journal.begin_remote()
+    await journal.finish_remote(number, commit((b"a", 3, ADD, b"x"), cluster="fjord"))
+    number = await journal.begin_remote()
+    await journal.finish_remote(number, commit(cluster="tundra"))
+    found = [(state.cluster, state.entries) for state in (await journal.load())[1]]
+    assert found == [("fjord", [(b"a", 3, ADD, b"x")]), ("mesa", [old]), ("tundra", [])]
+
+
 async def test_a_dropped_origin_leaves_nothing_and_the_others_alone(reopen: Open) -> None:
     journal = await reopen()
     kept = commit((b"b", 3, ADD, b"2"), cluster="tundra")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdt import OriginSet, Version, pack
-from crdt.origin_set import ADD, NIL, REMOVE
+from crdt.entries import ADD, NIL, REMOVE
 from replicator.codec import LIST_LIMIT
 from replicator.errors import ProtocolError
 from replicator.kinds import (

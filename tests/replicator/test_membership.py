@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusters.model import ServiceKey
 from crdt import Origin, pack
-from crdt.origin_set import ADD
+from crdt.entries import ADD
 from replicator import messages as m
 from replicator.errors import InputError, NotGood
 from replicator.kinds import ADMIT, ENDPOINT, FORGET, MOST_MEMBER_NUMBER, check_entry

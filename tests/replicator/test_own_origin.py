@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusters.model import Endpoint, ExportedService, LocalService, ServiceKey
 from crdt import Base, Change, Head, Origin, OriginSet, StampClock, Version, pack
-from crdt.origin_set import ADD, NIL, REMOVE
+from crdt.entries import ADD, NIL, REMOVE
 from replicator.kinds import MAX_ENTRY_BYTES
 from replicator.messages import Record
 from replicator.own_origin import OwnBatch, OwnOrigin

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clusters.model import ServiceKey
 from crdt import Origin, OriginSet, Version, pack
-from crdt.origin_set import ADD
+from crdt.entries import ADD
 from replicator import messages as m
 from replicator.errors import InputError, NotGood
 from replicator.kinds import ENDPOINT, POLICY, check_entry

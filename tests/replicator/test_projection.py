@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clusters.model import Endpoint, ExportedService, LocalService, Port, ServiceKey
 from crdt import pack
-from crdt.origin_set import ADD
+from crdt.entries import ADD
 from replicator.kinds import CLUSTER, ENDPOINT, EXPORT, check_entry
 from replicator.projection import (
     ClusterInfo,

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdt import Base, Change, Entry, Head, OriginSet, Version
+from crdt import Base, Change, Entry, Head, OriginSet, Version, pack
 from replicator import messages as m
 from replicator.errors import ProtocolError
-from replicator.remote_origin import STAGED_BYTES_LIMIT, Outcome, RemoteOrigin, Taken
+from replicator.remote_origin import SLICE, Outcome, RemoteOrigin, Taken
+from replicator.repair import STAGED_BYTES_LIMIT
 from tests.support.puppets import Author
 from tests.support.replicas import CART, World, live
 from tests.support.signers import FakeVerifier
@@ -66,7 +67,7 @@ def test_a_snapshot_is_committed_with_its_head() -> None:
     assert pair.remote.known
     assert pair.same()
     assert sorted(taken.entries) == sorted(pair.author.own.elements.entries())
-    assert pair.remote.follow(taken) == {CART}
+    assert taken.services == {CART}
     assert [row.address for _, row in pair.remote.index.visible(CART)] == [
         "10.20.1.4",
         "10.20.1.5",
@@ -116,6 +117,76 @@ def test_any_order_repetition_and_loss_of_chunks_commits_the_state_or_nothing(
         pair.take(part)
         assert live(pair.remote.elements) in (before, live(pair.author.own.elements))
         assert pair.same() == (pair.remote.version == pair.author.head.version)
+
+
+def many(count: int) -> list[str]:
+    """So many addresses."""
+    return [f"10.{at >> 16}.{at >> 8 & 255}.{at & 255}" for at in range(count)]
+
+
+def test_a_large_snapshot_is_seen_at_once_and_told_in_slices() -> None:
+    pair, count = Pair(), 2 * SLICE + 100
+    pair.author.publish(*many(count))
+    for part in pieces(pair.author.transfer(), 500):
+        taken = pair.take(part)
+    assert taken.outcome is Outcome.COMMITTED
+    assert pair.same()
+    assert len(pair.remote.index.visible(CART)) == count
+    assert (taken.entries, taken.replaced, taken.services) == (None, True, {CART})
+    told = [taken.changes]
+    while pair.remote.untold:
+        told.append(pair.remote.tell())
+    assert [len(some) for some in told] == [SLICE, SLICE, 101]
+    assert {c.element: c.after for some in told for c in some} == live(pair.remote.elements)
+    assert pair.remote.tell() == []
+
+
+def test_a_large_snapshot_after_another_tells_what_went_and_only_what_changed() -> None:
+    pair = Pair()
+    pair.author.publish(*many(SLICE + 300))
+    pair.committed()
+    while pair.remote.untold:
+        pair.remote.tell()
+    pair.author.publish(*many(SLICE), "10.99.0.1")
+    taken = pair.committed()
+    told = [*taken.changes]
+    while pair.remote.untold:
+        told += pair.remote.tell()
+    assert sum(change.before is None for change in told) == 1
+    assert sum(change.after is None for change in told) == 300
+    assert len(told) == 301
+    assert len(pair.remote.index.visible(CART)) == SLICE + 1
+
+
+def test_a_delta_of_several_chunks_tells_the_journal_all_it_put() -> None:
+    pair = Pair()
+    first = pair.author.publish("10.20.1.4", "10.20.1.5")
+    pair.committed()
+    pair.author.publish("10.20.1.5", "10.20.1.6", ready=False)
+    chunk = pair.author.transfer(first.stamp, snapshot=False)
+    for part in pieces(chunk):
+        taken = pair.take(part)
+    assert (taken.outcome, taken.replaced, taken.services) == (Outcome.COMMITTED, False, {CART})
+    assert taken.entries == chunk.entries
+    assert [row.address for _, row in pair.remote.index.visible(CART)] == ["10.20.1.5", "10.20.1.6"]
+    assert pair.same()
+
+
+def test_a_delta_that_repeats_itself_tells_the_journal_each_entry_once() -> None:
+    pair = Pair()
+    first = pair.author.publish("10.20.1.4", "10.20.1.5")
+    pair.committed()
+    pair.author.publish("10.20.1.5", "10.20.1.6", ready=False)
+    chunk = pair.author.transfer(first.stamp, snapshot=False)
+    *parts, last = pieces(chunk)
+    out_of_order = replace(parts[0], entries=(*last.entries, *parts[0].entries))
+    for part in [out_of_order, parts[0], *parts[1:]]:
+        assert pair.take(part).outcome is Outcome.STAGED
+    taken = pair.take(last)
+    assert taken.outcome is Outcome.COMMITTED
+    assert sorted(taken.entries or ()) == sorted(chunk.entries)
+    assert [row.address for _, row in pair.remote.index.visible(CART)] == ["10.20.1.5", "10.20.1.6"]
+    assert pair.same()
 
 
 def test_a_snapshot_that_starts_over_forgets_what_it_sent_before() -> None:
@@ -364,11 +435,13 @@ def test_a_second_state_that_nobody_signed_is_no_equivocation() -> None:
 
 def test_a_transfer_is_limited_in_size() -> None:
     pair = Pair()
-    mebibyte = b"x" * (1 << 20)
-    step = STAGED_BYTES_LIMIT // 4 >> 20
+    assert pair.remote.staged_limit == STAGED_BYTES_LIMIT
+    kibibyte, step = b"x" * (1 << 10), 4
+    pair.remote.staged_limit = 4 * step << 10
     chunks = []
     for start in range(0, 4 * step, step):
-        entries = tuple((b"e%d" % n, n, 0, mebibyte) for n in range(start + 1, start + step + 1))
+        keys = ((pack([77, "fjord", number]), number) for number in range(start + 1, start + 5))
+        entries = tuple((key, number, 0, kibibyte) for key, number in keys)
         chunk = m.Transfer(
             pair.author.own.origin,
             epoch=1,

@@ -8,6 +8,7 @@ import pytest
 
 from clusters.model import ServiceKey
 from crdt import Origin, OriginSet, Version
+from crdt.entries import opened, stored_of
 from replicator import messages as m
 from replicator.auditor import AUDIT_SECONDS
 from replicator.codec import encode
@@ -188,8 +189,9 @@ def test_where_most_has_rotted_everything_is_sent() -> None:
     world = pair()
     elements = world["fjord"].remote("mesa").elements
     world.rot("fjord", "mesa")
-    for element, (stamp, op, value) in list(elements._entries.items()):
-        elements._entries[element] = (stamp, op, value[:-1] + bytes((value[-1] ^ 1,)))
+    for element, stamp, op, value in list(elements.entries()):
+        rotten = value[:-1] + bytes((value[-1] ^ 1,))
+        elements._entries[element] = stored_of(stamp, op, rotten)
     world.run(ROUND)
     assert is_sound(world, "fjord")
     assert world.snapshots() != []
@@ -209,7 +211,7 @@ def test_our_own_origin_is_stated_anew_in_a_new_epoch() -> None:
     world = pair()
     own = world["mesa"].replica.own
     element, stamp, value = min(own.elements.live())
-    own.elements._entries[element] = (stamp, 0, value + b"\xc0")
+    own.elements._entries[element] = stored_of(stamp, 0, value + b"\xc0")
     epoch = own.epoch
     world.run(ROUND)
     assert world["mesa"].events() == ["audit_failed"]
@@ -270,8 +272,8 @@ def garbled_name(elements: OriginSet, element: bytes) -> None:
 
 
 def garbled_value(elements: OriginSet, element: bytes) -> None:
-    stamp, op, value = elements._entries[element]
-    elements._entries[element] = (stamp, op, b"\xc1" + value)
+    _, stamp, op, value = opened(element, elements._entries[element])
+    elements._entries[element] = stored_of(stamp, op, b"\xc1" + value)
 
 
 def lost(elements: OriginSet, element: bytes) -> None:
@@ -321,7 +323,8 @@ def test_who_is_sent_a_wrong_delta_serves_on_and_is_not_called_rotten() -> None:
     own = world["mesa"].replica.own.elements
     world["mesa"].say("10.40.9.9", key=PAY)
     world["mesa"].seal()
-    own._keys[-1] = b""
+    segment = own._log._segments[-1]
+    segment.elements = (*segment.elements[:-1], b"")
     world["mesa"].store()
     world["mesa"].send()
     world.run(1.0)

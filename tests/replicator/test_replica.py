@@ -8,7 +8,7 @@ import pytest
 
 from clusters.model import ServiceKey
 from crdt import ZERO, Origin, Version, pack
-from crdt.origin_set import ADD
+from crdt.entries import ADD
 from replicator import messages as m
 from replicator.codec import encode, encode_packed
 from replicator.freshness import LAGGING_RELAYED_SECONDS

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from clusters.model import Endpoint, ExportedService, ServiceKey
 from crdt import Change, Entry, OriginSet, Version, pack
-from crdt.origin_set import ADD, NIL, REMOVE
+from crdt.entries import ADD, NIL, REMOVE
 from replicator.networks import Networks
 from replicator.projection import (
     ClusterInfo,
@@ -168,6 +168,26 @@ def test_an_index_that_followed_equals_one_made_anew(
     for key in (CART, PAY):
         assert fresh.visible(key) == owner.index.visible(key)
         assert sorted(fresh.elements(key)) == sorted(owner.index.elements(key))
+
+
+@given(st.lists(steps, max_size=12), st.lists(steps, max_size=12))
+def test_a_fork_goes_its_own_way(
+    before: list[tuple[tuple[bytes, bytes], bool]], after: list[tuple[tuple[bytes, bytes], bool]]
+) -> None:
+    owner, still = Owner(), Owner()
+    for (element, value), kept in before:
+        owner.put((element, value if kept else None))
+        still.put((element, value if kept else None))
+    former = owner.index
+    owner.index = former.fork()
+    for (element, value), kept in after:
+        owner.put((element, value if kept else None))
+    assert former.services() == still.index.services()
+    assert former.all_services() == still.index.all_services()
+    for key in (CART, PAY):
+        assert sorted(former.elements(key)) == sorted(still.index.elements(key))
+        assert sorted(owner.index.rebuilt().elements(key)) == sorted(owner.index.elements(key))
+    assert owner.index.bare().all_services() == set()
 
 
 HIDDEN = ["127.0.0.1", "0.0.0.0", "169.254.0.9", "224.0.0.1", "::1", "fe80::1", "10.0.0.01", "x"]

@@ -34,7 +34,7 @@ from crdt import (
     pack,
 )
 from crdt.digest import entry_digest, key_hash
-from crdt.origin_set import entry_bytes
+from crdt.entries import entry_bytes
 from replicator import messages as m
 from replicator.codec import decode, decode_head, encode, encode_head, encode_packed
 from replicator.errors import ProtocolError

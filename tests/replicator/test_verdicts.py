@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from clusters.model import Endpoint
 from crdt import Entry, pack
-from crdt.origin_set import ADD, NIL, REMOVE, entry_bytes
+from crdt.entries import ADD, NIL, REMOVE, entry_bytes
 from replicator import codec
 from replicator.messages import Record
 from replicator.pki import Issued

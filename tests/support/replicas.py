@@ -20,6 +20,7 @@ from itertools import combinations, count
 
 from clusters.model import Endpoint, ExportedService, LocalService, Port, ServiceKey
 from crdt import ZERO, Entry, Head, Origin, OriginSet, StampClock, Version
+from crdt.entries import opened, stored_of
 from replicator import messages as m
 from replicator.codec import decode, decode_head, decode_record
 from replicator.effects import (
@@ -564,8 +565,9 @@ class World:
         """
         elements = self[name].remote(cluster).elements
         element, _, value = min(row for row in elements.live() if row[0][1] == ENDPOINT)
-        stamp, op, _ = elements._entries[element]
-        elements._entries[element] = (stamp, op, value[:1] + bytes((value[1] ^ 1,)) + value[2:])
+        _, stamp, op, _ = opened(element, elements._entries[element])
+        rotten = value[:1] + bytes((value[1] ^ 1,)) + value[2:]
+        elements._entries[element] = stored_of(stamp, op, rotten)
         self.rotten.add((name, Origin(cluster)))
         return element
 

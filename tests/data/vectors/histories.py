@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cryptography import x509
 
 from crdt import Base, Entry, Head, Origin, OriginSet, Version, pack
-from crdt.origin_set import ADD, NIL, REMOVE
+from crdt.entries import ADD, NIL, REMOVE
 from replicator import messages as m
 from replicator.codec import encode
 from replicator.errors import ProtocolError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdt import Entry, MerkleDigest, Stamp, pack
 from crdt.digest import entry_digest, key_hash
-from crdt.origin_set import ADD, NIL, REMOVE, entry_bytes
+from crdt.entries import ADD, NIL, REMOVE, entry_bytes
 from tests.data.vectors.notation import Json, noted, shown
 
 _VALUES: dict[str, list[object]] = {
