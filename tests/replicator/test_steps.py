@@ -27,7 +27,7 @@ FJORD = Origin("fjord")
 SIGNER = FakeSigner("fjord", "1")
 RECORD = Record(FJORD, SIGNER.key_id, SIGNER.chain)
 SMALL, LARGE = 1200, 6000
-AN_ENTRY = 150
+AN_ENTRY = 180
 """Calls for each entry of a chunk, at most; a chunk has some 500."""
 A_SLICE = 26 * SLICE
 """Calls of a commit, at most: for what it tells at once.  The large set is three slices."""
