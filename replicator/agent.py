@@ -461,7 +461,8 @@ class Agent:
         """Why a peer's dial is turned away before the upgrade: the last word of the listener."""
         if self.replica.members.forgotten(peer.cluster):
             return refused(self.replica.members.refusal(peer.cluster))
-        if self.load.shedding and not self.links.connected(peer.cluster):
+        known = peer.cluster == self.config.cluster or self.links.connected(peer.cluster)
+        if self.load.shedding and not known:
             return OVERLOADED
         return None
 

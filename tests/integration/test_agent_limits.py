@@ -94,6 +94,7 @@ async def test_an_overloaded_agent_asks_new_clusters_for_time_and_keeps_those_it
     assert 9.0 < wait <= 20.0
     assert fjord.links.connected("mesa")
     assert mesa.admit(fjord.tls.identity) is None, "a link that is renewed"
+    assert mesa.admit(mesa.tls.identity) is None, "its stand-by, which must stay warm"
     assert mesa.admit(tundra.tls.identity) is not None
 
 
@@ -101,8 +102,7 @@ async def test_c70_an_address_of_another_cluster_in_a_local_slice_is_exported_an
     world: World,
 ) -> None:
     world.write("fjord", "10.20.1.4")
-    for cluster in ("fjord", "mesa"):
-        await world.start(cluster)
+    await world.start_all()
     await world.until(lambda: world.written("mesa") == {"fjord": ["10.20.1.4"]})
     mesa = world["mesa"]
     assert b"replicator_encode_suspect_loop_total 0.0" in mesa.gauges.exposition()
