@@ -77,6 +77,8 @@ class Repairs:
                 remote.rotten = True
                 effects += self.begin(remote, now)
         for _, remote in sorted(self._remotes.items()):
+            if remote.rotten and remote.repair is None and not remote.distrust:
+                effects += self.begin(remote, now)  # a delta came in place of what would mend
             if remote.repair is not None:
                 effects += self._go_on(remote, remote.repair, now)
         return effects

@@ -119,6 +119,27 @@ def test_while_something_is_rotten_the_view_stays_and_is_served_to_nobody() -> N
     assert world.snapshots() == []
 
 
+def test_a_relay_that_was_behind_mends_it_once_it_has_caught_up() -> None:
+    world = pair("tundra")
+    world.cut("tundra")
+    world["mesa"].publish(*MANY, "10.9.0.1")
+    world.run(1.0)
+    world.cut("mesa")
+    world.rot("fjord", "mesa")
+    world.run(ROUND)
+    assert world["fjord"].remote("mesa").rotten
+    world.connect("fjord", "tundra")
+    world.run(3.0)
+    assert world["tundra"].version("mesa") < world["fjord"].version("mesa")
+    assert world["fjord"].remote("mesa").rotten, "older buckets and an older snapshot are no help"
+    world.connect("tundra", "mesa")
+    world.run(2.0)
+    # What follows the older snapshot adds up: the digest does not know of the flipped bit.
+    world["mesa"].publish(*MANY, "10.9.0.2")
+    world.run(3.0)
+    assert is_sound(world, "fjord")
+
+
 def test_a_relay_mends_it_where_the_origin_is_gone() -> None:
     world = pair("tundra")
     world.cut("mesa")
