@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from crdt import Origin
+from crdt import Origin, Version
 from replicator.kinds import ADMIT
 from replicator.simulation.faults import close_ranks, decide, perform
 from replicator.simulation.monitor import Violation
@@ -93,7 +93,12 @@ def rested(world: World) -> bool:
     if not any(process.replica.members.all_forgotten() for process in processes):
         whole = all(len(p.replica.remotes) == len(world.sites) - 1 for p in processes)
         return whole and all(_agree(processes[0], process) for process in processes)
-    return all(_agree(*pair) for pair in combinations(processes, 2) if _members(*pair))
+    held_up = {process.name: _held_up(process, world.processes) for process in processes}
+    return all(
+        _agree(one, other, held_up[one.name] | held_up[other.name])
+        for one, other in combinations(processes, 2)
+        if _members(one, other)
+    )
 
 
 def _busy(process: Process) -> bool:
@@ -110,14 +115,32 @@ def _mends(process: Process, processes: Mapping[str, Process]) -> bool:
     )
 
 
+def _held_up(process: Process, processes: Mapping[str, Process]) -> set[Origin]:
+    """Origins whose state from the future is held back, and whose cluster has forgotten us.
+
+    It put that state right long ago; we cannot hear of it.
+    """
+    return {
+        origin
+        for origin, remote in process.replica.remotes.items()
+        if remote.held_back and processes[origin.cluster].replica.members.forgotten(process.cluster)
+    }
+
+
 def _members(one: Process, other: Process) -> bool:
     """Whether none of two has forgotten the other."""
     pair = (one, other), (other, one)
     return not any(a.replica.members.forgotten(b.cluster) for a, b in pair)
 
 
-def _agree(one: Process, other: Process) -> bool:
-    """Whether two show the same, each other included, and go by the same decisions."""
+def _agree(one: Process, other: Process, held_up: Collection[Origin] = ()) -> bool:
+    """Whether two show the same, each other included, and go by the same decisions.
+
+    Except what is ``held_up``, and decisions that may be in it.
+    """
+    if held_up:
+        shown = [_shown(process) for process in (one, other)]
+        return all(shown[0].get(o) == shown[1].get(o) for o in {*shown[0], *shown[1]} - {*held_up})
     replicas = one.replica, other.replica
     return (
         {*replicas[0].remotes, Origin(one.cluster)} == {*replicas[1].remotes, Origin(other.cluster)}
@@ -125,6 +148,13 @@ def _agree(one: Process, other: Process) -> bool:
         and replicas[0].members.table == replicas[1].members.table
         and replicas[0].steering.table == replicas[1].steering.table
     )
+
+
+def _shown(process: Process) -> dict[Origin, tuple[Version, bytes]]:
+    """Version and root of every origin, the own one included."""
+    sets = {origin: remote.elements for origin, remote in process.replica.remotes.items()}
+    sets[process.replica.own.origin] = process.replica.own.elements
+    return {origin: (elements.version, elements.root()) for origin, elements in sets.items()}
 
 
 def _wait(world: World) -> None:

@@ -138,3 +138,29 @@ def test_a_flipped_bit_is_mended_while_its_owner_goes_on() -> None:
     assert report.found is None
     assert report.notices["audit_failed"] >= 1
     assert report.notices["repair_begun"] >= 1
+
+
+def test_a_state_from_the_future_of_one_that_forgot_its_holders_is_waited_for_by_nobody() -> None:
+    """r3's clock was hours ahead; it was put right in a new epoch after r3 forgot r2 and r4.
+
+    One of the two had taken the state from the future, the other held it back: they cannot agree
+    on it before r3 admits them, and on all else they do.
+    """
+    steps = (
+        Step(0.607, "break", "r1", "r3"),
+        Step(0.684, "crash", "r4", "silent", seconds=0.469, amount=999),
+        Step(1.922, "version", "r1", seconds=9.02, amount=1),
+        Step(3.034, "clock", "r3", amount=7_200_148_326_121),
+        Step(3.052, "crash", "r2", "silent", seconds=8.201),
+        Step(7.632, "crash", "r3", "silent", seconds=0.798, amount=381),
+        Step(8.001, "forget", "r1", "r4"),
+        Step(8.018, "forget", "r1", "r2"),
+        Step(8.545, "stop", "r3", seconds=1.312),
+        Step(8.728, "change", "r3", "pay", amount=65),
+    )
+    names, older = ("r1", "r2", "r3", "r4"), ("r1", "r2", "r3")
+    plan = Plan(963, names, seconds=9.96, tick=0.25, delay=0.2, older=older, steps=steps)
+    report = run(plan)
+    assert report.found is None
+    assert report.notices["cluster_forgotten"] >= 2
+    assert report.notices["origin_held_back"] >= 1
