@@ -2,7 +2,9 @@
 
 Two writers of one origin (a copied disk, say) may end on the same version with different states;
 so the owner asks not only when it is behind, but also when a peer shows another state of a version
-it stands at itself.  Its higher epoch then ends the matter: else the peers might keep the other's.
+it stands at itself, or one of its epoch from before it began that: whoever has lost its disk and
+met nobody begins with a low number, which a former writer may have used.  Its higher epoch then
+ends the matter: else the peers might keep the other's, or take what a writer that lives on writes.
 
 An advert proves nothing, anybody can write one.  So the signed head behind it is asked for (an
 *enquiry*: a Want from that very version, answered by a transfer without entries), and only what
@@ -66,8 +68,12 @@ class Conflicts:
         return next((head for head in heads if head is not None and head.version == version), None)
 
     def _lacks(self, version: Version) -> bool:
-        """Whether a head of our own origin at ``version`` is one we should hold and do not."""
-        return version > self._own.elements.version and version.epoch >= self._own.epoch
+        """Whether a head of our own origin at ``version`` is one we should hold and do not.
+
+        Of our epoch that is also one from before we began it: then its number was used twice.
+        """
+        ahead = version > self._own.elements.version or version < self._own.begun
+        return ahead and version.epoch >= self._own.epoch
 
     def _claims(self, advert: m.Advert) -> bool:
         """Whether ``advert`` tells of a state of our own origin that we should hold and do not."""

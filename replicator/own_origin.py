@@ -25,7 +25,7 @@ from math import inf
 from operator import itemgetter
 
 from clusters.model import ServiceKey
-from crdt import Base, Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
+from crdt import ZERO, Base, Change, Chunk, Entry, Head, Origin, OriginSet, StampClock, Version
 from crdt.entries import ADD, NIL, REMOVE
 from replicator.kinds import MAX_ENTRY_BYTES, says_the_same
 from replicator.membership import is_member
@@ -98,6 +98,8 @@ class OwnOrigin:
         """Our journal holds none of this state yet: the next batch is stored with all of it."""
         self._continues: Base | None = None
         """What the first head of the next epoch continues from."""
+        self.begun: Version = ZERO
+        """The first version of the epoch, when this life began it: below it, it is another's."""
         self._anew = False
         """The next batch is everything, in a set of its own."""
         self._withheld = False
@@ -299,6 +301,8 @@ class OwnOrigin:
         else:
             self.index.apply(changes)
         observed = wall_ns if self._observed_at is None else self._observed_at
+        if self.head is None or self.head.epoch != self.epoch:
+            self.begun = self.elements.version
         head = self._sign(wall_ns, observed)
         self._pending, self._observed_at = {}, None
         if self._inherited:

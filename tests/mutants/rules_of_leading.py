@@ -9,6 +9,27 @@ _LEADERSHIP, _EXPORTER = "replicator/leadership.py", "replicator/exporter.py"
 
 MUTANTS = [
     Mutant(
+        *("an epoch's number may be used twice", "C10", "replicator/conflicts.py"),
+        " or version < self._own.begun",
+        "",
+        core(
+            "epoch_reuse",
+            "test_c10_a_head_of_its_epoch_from_before_that_began_makes_a_writer_open_a_higher_one",
+        ),
+    ),
+    Mutant(
+        *(
+            "the present version counts as the first of its epoch",
+            "C10",
+            "replicator/own_origin.py",
+        ),
+        "        if self.head is None or self.head.epoch != self.epoch:\n            self.begun =",
+        "        if self.head is not None:\n            self.begun =",
+        core(
+            "replica_conflicts", "test_heads_that_we_published_ourselves_in_our_epoch_are_nothing"
+        ),
+    ),
+    Mutant(
         *("a lease that hangs is waited for", "C10", _LEADERSHIP),
         "await race(call, self._clock.sleep(step.until - self._clock.monotonic()))",
         "await race(call)",

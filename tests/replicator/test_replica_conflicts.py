@@ -106,13 +106,30 @@ def test_a_chunk_before_the_head_is_waited_through() -> None:
     assert world["fjord"].replica.own.epoch == 2
 
 
-def test_a_head_of_ours_that_we_have_passed_meanwhile_is_nothing() -> None:
+def test_a_head_from_before_our_epoch_counts_though_we_have_passed_it() -> None:
     world, puppet = alone()
     author = former(world)
     puppet.say(m.Heads((author.advert,)), author.record)
     world.run(1.0)
     world["fjord"].publish("10.20.1.4")
     puppet.say(head_only(author))
+    assert world["fjord"].replica.own.epoch == 2
+    assert world["fjord"].events() == ["own_origin_ahead"]
+
+
+def test_heads_that_we_published_ourselves_in_our_epoch_are_nothing() -> None:
+    world, puppet = alone()
+    heads = []
+    for number in range(3):
+        world["fjord"].publish(f"10.20.1.{number}")
+        heads.append(world["fjord"].replica.own.head)
+        world.run(1.0)
+    for head in heads:
+        assert head is not None
+        puppet.heard()
+        advert = m.Advert(FJORD, head.version, head.floor, head.root[:8])
+        puppet.say(m.Heads((advert,)))
+        assert not any(isinstance(message, m.Want) for message in puppet.heard())
     assert world["fjord"].replica.own.epoch == 1
     assert world["fjord"].events() == []
 
