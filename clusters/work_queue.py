@@ -9,6 +9,10 @@ a hundred times waits once.  A failed key comes back after its own back-off (dou
 when the token bucket over all retries allows, whichever is later; adding it directly overtakes
 both.
 
+Many keys added together (:meth:`~WorkQueue.add_all`: a first sync, a policy that changed) wait in a
+lane of their own, so that a lone change does not wait for all of them; of every four keys handed
+out one is theirs, so they never wait for ever either.
+
 Waiting is done by whoever calls :meth:`~WorkQueue.get`; the queue has no task of its own.
 """
 
@@ -16,8 +20,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
-from collections.abc import Hashable
+from collections import OrderedDict, deque
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -25,6 +29,11 @@ from clusters.base import Clock
 from clusters.errors import ClusterError
 
 K = TypeVar("K", bound=Hashable)
+
+_MANY = 64
+"""Keys added together that are more than this wait behind others."""
+_SHARE = 4
+"""One key in so many that are handed out is one of many, when both kinds wait."""
 
 
 class QueueClosedError(ClusterError):
@@ -69,6 +78,10 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._back_off = back_off or BackOff()
         self._ready: deque[K] = deque()
+        self._bulk: OrderedDict[K, None] = OrderedDict()
+        """Keys ready, too, that were added with many others; disjoint from ``_ready``."""
+        self._turn = 0
+        """Keys handed out since the last one that was added with many others."""
         self._dirty: set[K] = set()
         self._processing: set[K] = set()
         self._failures: dict[K, int] = {}
@@ -97,11 +110,29 @@ class WorkQueue(Generic[K]):
             return
         self._due.pop(key, None)
         if key in self._dirty:
+            if key in self._bulk:
+                del self._bulk[key]
+                self._ready.append(key)
             return
         self._dirty.add(key)
         if key not in self._processing:
             self._ready.append(key)
             self._wake()
+
+    def add_all(self, keys: Collection[K]) -> None:
+        """All of ``keys`` need work now, in this order; many of them let other keys pass."""
+        if len(keys) <= _MANY:
+            for key in keys:
+                self.add(key)
+            return
+        for key in keys:
+            if self._closed or key in self._dirty:
+                continue
+            self._due.pop(key, None)
+            self._dirty.add(key)
+            if key not in self._processing:
+                self._bulk[key] = None
+        self._wake()
 
     def retry(self, key: K) -> None:
         """``key`` failed: it needs work again after its back-off.
@@ -140,14 +171,21 @@ class WorkQueue(Generic[K]):
         """
         while True:
             self._release_due()
-            if self._ready:
-                key = self._ready.popleft()
+            if self._ready or self._bulk:
+                key = self._next()
                 self._dirty.discard(key)
                 self._processing.add(key)
                 return key
             if self._closed:
                 raise QueueClosedError
             await self._wait()
+
+    def _next(self) -> K:
+        self._turn += 1
+        if self._bulk and (not self._ready or self._turn >= _SHARE):
+            self._turn = 0
+            return self._bulk.popitem(last=False)[0]
+        return self._ready.popleft()
 
     def done(self, key: K) -> None:
         """Work on ``key`` has ended; if it was added meanwhile it is ready again."""

@@ -379,8 +379,7 @@ class Agent:
             self._write_anew(self._importable())
 
     def _write_anew(self, services: Iterable[ServiceKey]) -> None:
-        for key in sorted(services):
-            self.imports.add(key)
+        self.imports.add_all(sorted(services))
 
     def _review(self) -> None:
         """Have written what the policy says of clusters that fell silent or were heard again."""

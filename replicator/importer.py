@@ -82,8 +82,7 @@ class Importer:
     async def run(self) -> None:
         """Write for ever; a service is never worked on twice at once."""
         await self._cluster.wait_synced()
-        for key in self._cluster.owned_services():
-            self._queue.add(key)
+        self._queue.add_all(sorted(self._cluster.owned_services()))
         async with asyncio.TaskGroup() as group:
             for _ in range(_WORKERS):
                 group.create_task(self._work())
@@ -202,8 +201,7 @@ class Importer:
             self._queue.add(key)
         for cluster, show in self._visibility.review(fresh_at, now, current=current):
             _log.info("shown_otherwise", cluster=cluster, show=show)
-            for key in sorted({*services(cluster), *self._written_of(cluster)}):
-                self._queue.add(key)
+            self._queue.add_all(sorted({*services(cluster), *self._written_of(cluster)}))
 
     def _give_up(self, now: float) -> None:
         """Free the workers of what is stuck; it is tried again after a back-off."""

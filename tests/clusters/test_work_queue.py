@@ -60,6 +60,63 @@ async def test_a_key_added_while_worked_on_comes_again_afterwards_and_not_before
     assert queue.idle
 
 
+async def test_a_lone_key_does_not_wait_for_many_that_were_added_together() -> None:
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+    many = [f"many-{number:04}" for number in range(1000)]
+    queue.add_all(many)
+    queue.add("lone")
+    queue.add("many-0900")
+    assert len(queue) == 1001
+    first = [await queue.get() for _ in range(2)]
+    rest = [await queue.get() for _ in range(999)]
+    assert first == ["lone", "many-0900"]
+    assert rest == [key for key in many if key != "many-0900"]
+    assert len(queue) == 0
+
+
+async def test_many_keys_get_their_share_beside_lone_ones_that_never_end() -> None:
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+    many = [f"many-{number:04}" for number in range(65)]
+    queue.add_all(many)
+    queue.add("lone")
+    handed = []
+    for _ in range(4 * len(many)):
+        key = await queue.get()
+        queue.done(key)
+        queue.add("lone")
+        handed.append(key)
+    assert [key for key in handed if key != "lone"] == many
+
+
+async def test_many_keys_added_together_keep_all_that_holds_for_one() -> None:
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    many = [f"many-{number:04}" for number in range(65)]
+    queue.add("many-0000")
+    assert await queue.get() == "many-0000"
+    queue.retry("many-0001")
+    queue.add("many-0002")
+    queue.add_all(many)
+    assert len(queue) == 65
+    handed = [await queue.get() for _ in range(64)]
+    assert sorted(handed) == many[1:]
+    waiting = asyncio.ensure_future(queue.get())
+    await clock.settle()
+    assert not waiting.done()
+    queue.done("many-0000")
+    assert await waiting == "many-0000"
+    queue.shut_down()
+    queue.add_all(many)
+    assert len(queue) == 0
+
+
+async def test_few_keys_added_together_are_lone_ones() -> None:
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+    queue.add_all([f"many-{number:04}" for number in range(65)])
+    queue.add_all(["b", "a"])
+    assert [await queue.get() for _ in range(3)] == ["b", "a", "many-0000"]
+
+
 async def test_a_waiting_getter_wakes_for_a_new_key() -> None:
     queue: WorkQueue[str] = WorkQueue(FakeClock())
     getters = [asyncio.ensure_future(queue.get()) for _ in range(3)]

@@ -149,7 +149,7 @@ class Api:
         listed = await self.get(path)
         version = listed["metadata"]["resourceVersion"]
         query = {"resourceVersion": version, "timeoutSeconds": str(seconds)}
-        return [event async for event in self._events(path, query)]
+        return [event async for event in self.events(path, query)]
 
     async def states(
         self, path: str, query: Mapping[str, str] | None = None
@@ -161,7 +161,7 @@ class Api:
                 known = {item["metadata"]["uid"]: item for item in listed["items"]}
                 yield list(known.values())
                 version = listed["metadata"]["resourceVersion"]
-                async for event in self._events(
+                async for event in self.events(
                     path, {**(query or {}), "resourceVersion": version}
                 ):
                     item = event["object"]
@@ -175,7 +175,11 @@ class Api:
                 pass
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _events(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Object]:
+    async def events(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Object]:
+        """Yield the watch events of a collection as they arrive, until the API server ends them.
+
+        ``query`` holds the resourceVersion to watch from; ApiError if the watch is refused.
+        """
         unlimited = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS)
         watch = {**query, "watch": "1"}
         async with self._request("GET", path, params=watch, timeout=unlimited) as response:
