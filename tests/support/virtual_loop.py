@@ -70,6 +70,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _thread_ended(self, _: object) -> None:
         self.threads -= 1
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """As the base does, however long it takes: time waits for the thread that joins others."""
+        del timeout  # of Python 3.12 and later; it would be over at once
+        self.threads += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self.threads -= 1
+
     # ---- processes -----------------------------------------------------------------------------
 
     def call_soon(

@@ -161,9 +161,7 @@ class Api:
                 known = {item["metadata"]["uid"]: item for item in listed["items"]}
                 yield list(known.values())
                 version = listed["metadata"]["resourceVersion"]
-                async for event in self.events(
-                    path, {**(query or {}), "resourceVersion": version}
-                ):
+                async for event in self.events(path, {**(query or {}), "resourceVersion": version}):
                     item = event["object"]
                     if event["type"] == "ERROR":
                         break
