@@ -4,6 +4,8 @@ Rows: (a) merge and delta of the ``crdt`` package, (b) stamp-to-commit latency o
 (c) sustained changes per second, (d) bytes per change and of a quiet link, (e) memory per element,
 (f) bytes and CPU of one frame, plain and packed, (g) the longest step of the event loop.
 (h) is what ``python -m bench.emulated`` printed; rows of other runs are taken in with ``--add``.
+A row that is measured only when asked for (``--only kubernetes``) runs real Kubernetes API servers,
+built at first use as for ``make e2e``, and has a page of its own.
 Everything runs on two cores.  A figure that misses its aim is printed as missed; the exit code
 tells only whether the measuring worked.
 """
@@ -19,12 +21,27 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import crdt, latency, machine, memory, packed, report, stall, throughput, wire
+from bench import (
+    crdt,
+    kubernetes,
+    kubernetes_report,
+    latency,
+    machine,
+    memory,
+    packed,
+    report,
+    stall,
+    throughput,
+    wire,
+)
 
 _SEED = 1
 _MERGED, _HELD, _STALLED = 20_000, 100_000, 1_000_000
 _ADD = "add the rows of these results, of another run"
-_PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+_DOCS = Path(__file__).parent.parent / "docs"
+_PAGE = _DOCS / "benchmarks.md"
+_KUBERNETES = "kubernetes"
+_KUBERNETES_PAGE = _DOCS / "benchmarks-kubernetes.md"
 
 
 def _merge(_: int) -> dict[str, Any]:
@@ -66,7 +83,9 @@ _ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
     "e": _memory,
     "f": packed.measure,
     "g": lambda _: stall.measure(_STALLED),
+    _KUBERNETES: kubernetes.measure,
 }
+_USUAL = [row for row in _ROWS if row != _KUBERNETES]
 
 
 def measured(rows: Sequence[str], seed: int) -> dict[str, Any]:
@@ -104,12 +123,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", type=_rows, default=list(_ROWS), metavar="b,c", help="some rows")
+    parser.add_argument("--only", type=_rows, default=_USUAL, metavar="b,c", help="some rows")
     parser.add_argument("--seed", type=int, default=_SEED, help="what the changes come from")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw results there")
     parser.add_argument("--read", type=Path, metavar="FILE", help="show these results: no run")
     parser.add_argument("--add", type=Path, action="append", default=[], metavar="FILE", help=_ADD)
-    parser.add_argument("--docs", action="store_true", help="rewrite docs/benchmarks.md")
+    parser.add_argument("--docs", action="store_true", help="rewrite the pages of the manual")
     options = parser.parse_args(argv)
     if options.read is None:
         results = measured(options.only, options.seed)
@@ -122,8 +141,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.json.write_text(text, encoding="utf-8")
     print(report.summary(results))
     if options.docs:
-        _PAGE.write_text(report.page(results), encoding="utf-8")
+        _write_pages(results)
     return 0
+
+
+def _write_pages(results: dict[str, Any]) -> None:
+    """Each page from the rows it shows; a page of which no row was run stays as it is."""
+    if _KUBERNETES in results["rows"]:
+        text = kubernetes_report.page(results)
+        _KUBERNETES_PAGE.write_text(text, encoding="utf-8")
+    if set(results["rows"]) - {_KUBERNETES}:
+        _PAGE.write_text(report.page(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

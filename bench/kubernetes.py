@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import machine
 from bench.kube_pair import ONE_WAY_MS, SOURCE, TARGET, Pair
-from bench.sightings import Sightings
+from bench.sightings import Sightings, spread
 from tests.e2e.kube.api import Api, Object
 from tests.e2e.objects import (
     IMPORTED_SERVICE_LABEL,
@@ -34,7 +34,8 @@ from tests.e2e.objects import (
 _MARK = "10.9."
 _AT_ONCE = 16
 _QUIET_SECONDS = 3.0
-_LATE_SECONDS = 120.0
+_LATE_SECONDS = 240.0
+_PROBE_SECONDS = 0.01
 _ADDRESSES = 100
 """Endpoints in one slice of the big service, as Kubernetes' own controller makes them."""
 
@@ -189,9 +190,12 @@ async def _latency(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]:
     await _until(views, "live-", scale.live_services * per)
     await clock.sleep(_QUIET_SECONDS)
     stages, used = await _stages(pair), _cpu(pair)
+    late: list[float] = []
+    probe = asyncio.create_task(_lateness(pair, late))
     began = clock.monotonic()
     await _churn(pair, views, scale, lambda: clock.monotonic() < began + scale.seconds)
     spent, cpu = clock.monotonic() - began, _cpu(pair)
+    probe.cancel()
     await clock.sleep(_QUIET_SECONDS)
     found = views.sightings.milliseconds()
     return {
@@ -201,6 +205,7 @@ async def _latency(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]:
         "lost": views.sightings.lost(),
         "over_delay": _over(found["from_event"]),
         "cores_used_by_agent": {name: round((cpu[name] - used[name]) / spent, 3) for name in cpu},
+        "own_lateness_ms": spread(late),
         "stages_ms": _between(stages, await _stages(pair)),
         "load": machine.load(),
     }
@@ -221,7 +226,7 @@ async def _stages(pair: Pair) -> dict[str, dict[str, float]]:
     found = {}
     for name in pair.agents:
         metrics = await pair.metrics(name)
-        found[name] = {k: v for k, v in metrics.items() if "propagation" in k or "lag" in k}
+        found[name] = {k: v for k, v in metrics.items() if "_seconds_" in k}
     return found
 
 
@@ -266,20 +271,24 @@ async def _one_of_many(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any
             await clock.sleep(0.5)
 
     busy = await _counted(pair, changes)
-    each = {
-        what: {
-            name: round((busy[what][name] - quiet[what][name]) / scale.big_changes, scale_of)
-            for name in busy[what]
-        }
-        for what, scale_of in (("cpu_ms", 2), ("elements", 2), ("bytes_sent", 0))
-    }
+
+    def each(what: str, name: str) -> float:
+        anyway = quiet[what][name] / quiet["seconds"] * busy["seconds"]
+        return float(round((busy[what][name] - anyway) / scale.big_changes, 2))
+
     return {
         "endpoints": scale.big_endpoints,
         "filled_in_seconds": round(filled, 1),
         "changes": scale.big_changes,
         "quiet": quiet,
         "busy": busy,
-        "per_change": each | {"slices_written": busy["writes"] / scale.big_changes},
+        "per_change": {
+            "elements": each("elements", TARGET),
+            "slices_written": busy["writes"] / scale.big_changes,
+            "bytes_sent": each("bytes_sent", SOURCE),
+            "cpu_ms_source": each("cpu_ms", SOURCE),
+            "cpu_ms_target": each("cpu_ms", TARGET),
+        },
         "load": machine.load(),
     }
 
@@ -346,22 +355,37 @@ async def _first_sync(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]
     await churning
     await pair.agents[TARGET].wait_ready()
     await clock.sleep(_QUIET_SECONDS)
+    meanwhile = views.sightings.milliseconds(since=first, until=ended)
+    memory = {name: pair.memory(name) for name in pair.agents}
     return {
         "services": scale.services,
         "endpoints": scale.services * scale.endpoints,
         "seconds_from_launch": round(ended - began, 2),
+        "seconds_from_first_slice": round(ended - first, 2),
         "seconds_to_first_slice": round(first - began, 2),
         "seconds_to_live_services": round(live - began, 2),
-        "live_meanwhile": views.sightings.milliseconds(since=first, until=ended),
+        "live_meanwhile": meanwhile,
+        "live_over_delay": _over(meanwhile["from_event"]),
         "live_afterwards": views.sightings.milliseconds(since=ended),
         "lost": views.sightings.lost(),
         "cpu_seconds": {
             SOURCE: round(pair.cpu_seconds(SOURCE) - used, 2),
             TARGET: round(pair.cpu_seconds(TARGET), 2),
         },
-        "memory": {name: pair.memory(name) for name in pair.agents},
+        "memory": memory,
+        "mebibytes_resident": {
+            name: round(found["resident_bytes"] / 2**20, 1) for name, found in memory.items()
+        },
         "load": machine.load(),
     }
+
+
+async def _lateness(pair: Pair, found: list[float]) -> None:
+    """How late this process wakes: a part of every time measured by it, and of the relay's."""
+    while True:
+        due = pair.clock.monotonic() + _PROBE_SECONDS
+        await pair.clock.sleep(_PROBE_SECONDS)
+        found.append(1e3 * (pair.clock.monotonic() - due))
 
 
 async def _measure(scale: Scale, folder: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from bench.targets import TARGETS, UNMEASURED, Target, look_up
 Results = Mapping[str, Any]
 Rows = Sequence[Sequence[str]]
 
-_HEADINGS = ("", "measured", "unit", "first aim", "full aim", "verdict")
+HEADINGS = ("", "measured", "unit", "first aim", "full aim", "verdict")
 
 
 def number(value: float | None) -> str:
@@ -63,12 +63,13 @@ def markdown(headings: Sequence[str], rows: Rows) -> Iterator[str]:
 
 def summary(results: Results) -> str:
     """For the terminal."""
-    lines = list(table(_HEADINGS, judged(results)))
-    lines += ["", *_taken(results)]
+    lines = list(table(HEADINGS, judged(results)))
+    lines += ["", *taken(results)]
     return "\n".join(lines)
 
 
-def _taken(results: Results) -> Iterator[str]:
+def taken(results: Results) -> Iterator[str]:
+    """Where, when and of what the figures were taken."""
     machine, versions = results["machine"], results["versions"]
     memory = (machine["memory_bytes"] or 0) / 2**30
     used = f"{len(results['cores'])} of {machine['cores']} cores"
@@ -237,11 +238,11 @@ def page(results: Results) -> str:
         "Made by `make bench ARGS=--docs`; every figure comes from that run's raw results.",
         "The first aim is the first version's, the full aim the finished product's.",
         "",
-        *markdown(_HEADINGS, judged(results)),
+        *markdown(HEADINGS, judged(results)),
         "",
         "## Where and when",
         "",
-        *(f"- {line}" for line in _taken(results)),
+        *(f"- {line}" for line in taken(results)),
         "",
         "Agents are real processes over mutual TLS 1.3 on loopback with their journals on disk;",
         "all of them, the relay and the measuring program share the cores named above.",
