@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import eq
 from typing import Any
 
 from clusters.addresses import numeric_key
@@ -257,8 +258,9 @@ class Observed:
 
     def holds_exactly(self, units: Sequence[Unit]) -> bool:
         """Whether its endpoints are ``units`` (without repeats), in any order."""
-        same = len(self.units) == len(units) and set(self.units) == set(units)
-        return same and not self.spoiled
+        if self.spoiled or len(self.units) != len(units):
+            return False
+        return all(map(eq, self.units, units)) or set(self.units) == set(units)
 
     def in_sync_with(self, desired: Desired) -> bool:
         """Whether writing ``desired`` would change nothing."""

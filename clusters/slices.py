@@ -25,7 +25,6 @@ from itertools import count
 from clusters.belonging import NOWHERE, Belonging
 from clusters.errors import ClusterError
 from clusters.model import ChangeOp, Endpoint, Manifest, PortSet, ServiceKey, SliceChange
-from clusters.readings import order_of
 from clusters.slice_manifests import (
     Desired,
     Observed,
@@ -107,9 +106,11 @@ def plan(
     *,
     settings: SliceSettings,
     deletable: Callable[[str], bool],
+    read: Callable[[Manifest], Observed] = observe,
 ) -> list[SliceChange]:
     """The writes of :func:`full_plan`."""
-    return list(full_plan(key, remote, observed, settings=settings, deletable=deletable).changes)
+    found = full_plan(key, remote, observed, settings=settings, deletable=deletable, read=read)
+    return list(found.changes)
 
 
 def full_plan(
@@ -120,16 +121,18 @@ def full_plan(
     settings: SliceSettings,
     deletable: Callable[[str], bool],
     belonging: Belonging = NOWHERE,
+    read: Callable[[Manifest], Observed] = observe,
 ) -> Plan:
     """Writes that make our slices of ``key`` hold exactly ``remote`` (endpoints by source cluster).
 
     ``observed`` are our slices of this service as the cluster shows them; ``deletable(cluster)``
     says whether anything of that source cluster may be taken away; ``belonging`` is what they shall
-    belong to.  Creates come first, then updates, then deletes, each by name.  The inputs are not
-    changed; the plan's manifests may share parts with them.
+    belong to; ``read`` is :func:`observe`, or one that remembers.  Creates come first, then
+    updates, then deletes, each by name.  The inputs are not changed; the plan's manifests may share
+    parts with them.
     """
     wanted, refused = _wanted(key, remote)
-    seen = [observe(manifest) for manifest in observed]
+    seen = [read(manifest) for manifest in observed]
     shards = len(seen) + sum(map(len, remote.values())) // settings.max_endpoints + 1
     placed, extra = _place(key, wanted, seen, shards)
     changes: list[SliceChange] = []
@@ -166,7 +169,7 @@ def _wanted(
     refused: list[Refused] = []
     for cluster in sorted(remote):
         digests: dict[PortSet, str] = {}
-        for endpoint in sorted(remote[cluster], key=order_of):
+        for endpoint in remote[cluster]:
             ports = endpoint.ports
             if ports not in digests:
                 digests[ports] = ports_digest(ports)

@@ -1,6 +1,6 @@
 """What an importer writes of one service: slices alone, or all that the Multi-Cluster API asks for.
 
-A planner decides from what is visible and what exists; it writes nothing and remembers nothing.
+A planner decides from what is visible and what exists, and writes nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from clusters.multicluster.conditions import instant
 from clusters.multicluster.merge import merge
 from clusters.multicluster.plan import Circumstances, full_plan, observed_of
 from clusters.multicluster.service_export import export_change
+from clusters.slice_manifests import Observed, observe
 from clusters.slices import SliceSettings, plan
 from replicator.staleness import Seen
 
@@ -41,10 +42,16 @@ class Planner(Protocol):
 
 
 class SlicePlanner:
-    """Other clusters' endpoints as EndpointSlices."""
+    """Other clusters' endpoints as EndpointSlices.
+
+    What was read from the slices of a service that has several is kept, so that a change costs the
+    reading of those that changed: an object is read again when it is another one than it was.
+    """
 
     def __init__(self) -> None:
         self._settings = SliceSettings()
+        self._read: dict[ServiceKey, dict[int, Observed]] = {}
+        """By the identity of the object, which what was read holds."""
 
     def plan(
         self,
@@ -55,7 +62,18 @@ class SlicePlanner:
         refusal: str,  # noqa: ARG002 - slices do not tell of it
     ) -> Sequence[SliceChange]:
         """See :class:`Planner`."""
-        return plan(key, seen.endpoints, owned, settings=self._settings, deletable=deletable)
+        known = self._read.pop(key, {})
+        if len(owned) > 1:
+            read = {id(one): known.get(id(one)) or observe(one) for one in owned}
+            known = self._read[key] = read
+        return plan(
+            key,
+            seen.endpoints,
+            owned,
+            settings=self._settings,
+            deletable=deletable,
+            read=lambda one: known.get(id(one)) or observe(one),
+        )
 
 
 class AdmittingPlanner:

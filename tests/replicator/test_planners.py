@@ -13,7 +13,7 @@ from clusters.model import (
     SliceChange,
     Standing,
 )
-from replicator.planners import AdmittingPlanner, MulticlusterPlanner
+from replicator.planners import AdmittingPlanner, MulticlusterPlanner, SlicePlanner
 from replicator.staleness import Seen
 from tests.clusters.makers import CART, object_of
 from tests.clusters.multicluster.bed import GRPC, Server, conditions, export
@@ -162,3 +162,41 @@ def test_a_status_that_names_a_stranger_is_put_right() -> None:
     bed.settle()
     assert sources(bed) == ["mesa"]
     assert bed.server.of("ServiceImport")["status"]["clusters"] == [{"cluster": "mesa"}]
+
+
+class Read(dict[str, Any]):
+    """An object that counts how often its endpoints are read."""
+
+    times = 0
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        self.times += name == "endpoints"
+        return super().get(name, default)
+
+
+def written(planner: SlicePlanner, view: list[Endpoint], held: list[Read]) -> list[SliceChange]:
+    return list(planner.plan(CART, Seen({"mesa": view}), held, lambda _: True, ""))
+
+
+def test_a_change_in_a_big_service_reads_only_the_slices_that_changed() -> None:
+    planner = SlicePlanner()
+    view = [Endpoint(f"10.2.{number // 250}.{number % 250}", WEB) for number in range(300)]
+    held = [Read(change.manifest) for change in written(planner, view, [])]
+    assert len(held) == 3
+    assert written(planner, view, held) == []
+    assert [one.times for one in held] == [1, 1, 1]
+
+    view[7] = Endpoint(view[7].address, WEB, ready=False)
+    (change,) = written(planner, view, held)
+    assert change.op is ChangeOp.UPDATE
+    held = [
+        Read(change.manifest) if one["metadata"]["name"] == change.name else one for one in held
+    ]
+    assert written(planner, view, held) == []
+    assert sorted(one.times for one in held) == [1, 1, 1]
+
+    emptied = Read({**held[1], "endpoints": []})
+    (repair,) = written(planner, view, [held[0], emptied, held[2]])
+    assert repair.name == emptied["metadata"]["name"]
+    assert len(written(planner, [], held)) == 3
+    assert written(planner, [], []) == []
