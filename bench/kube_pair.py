@@ -139,6 +139,20 @@ class Pair:
             "peak_bytes": int(fields["VmHWM"].split()[0]) * 1024,
         }
 
+    def prefer(self, nice: int) -> bool:
+        """Give all programs and this process that nice value against other sessions of the machine.
+
+        False where the kernel has no such groups, or does not let us.
+        """
+        running = [one.pid for one in self.agents.values()]
+        running += [one.pid for p in self.planes.values() for one in p.programs if one.running]
+        try:
+            for pid in (*running, os.getpid()):
+                Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n", encoding="ascii")
+        except OSError:
+            return False
+        return True
+
     async def writes_since(self, mark: int) -> list[Call]:
         """All writes of the agent of the second cluster after a mark in its audit log."""
         calls = await self.planes[TARGET].calls_since(mark, ACCOUNT_USER)

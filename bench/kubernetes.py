@@ -36,6 +36,8 @@ _AT_ONCE = 16
 _QUIET_SECONDS = 3.0
 _LATE_SECONDS = 240.0
 _PROBE_SECONDS = 0.01
+_PREFERRED = -19
+"""Nice value at which what else runs on the machine hardly matters."""
 _ADDRESSES = 100
 """Endpoints in one slice of the big service, as Kubernetes' own controller makes them."""
 
@@ -180,14 +182,17 @@ async def _churn(pair: Pair, views: _Views, scale: Scale, more: Callable[[], boo
             await pair.clock.sleep(max(0.0, due - pair.clock.monotonic()))
 
 
-async def _latency(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]:
-    api, clock = pair.planes[SOURCE].admin, pair.clock
-    per = scale.live_endpoints
-    await _many(
-        lambda i=i: _offer(api, _live(i), i * per, per, per)  # type: ignore[misc]
-        for i in range(scale.live_services)
-    )
+async def _offer_live(pair: Pair, views: _Views, scale: Scale) -> None:
+    api, per = pair.planes[SOURCE].admin, scale.live_endpoints
+    for index in range(scale.live_services):
+        await _offer(api, _live(index), index * per, per, per)
     await _until(views, "live-", scale.live_services * per)
+
+
+async def _latency(pair: Pair, views: _Views, scale: Scale, nice: int) -> dict[str, Any]:
+    """Change the live services for a while, at this nice value against others' programs."""
+    clock, views.sightings = pair.clock, Sightings()
+    preferred = pair.prefer(nice)
     await clock.sleep(_QUIET_SECONDS)
     stages, used = await _stages(pair), _cpu(pair)
     late: list[float] = []
@@ -197,8 +202,10 @@ async def _latency(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]:
     spent, cpu = clock.monotonic() - began, _cpu(pair)
     probe.cancel()
     await clock.sleep(_QUIET_SECONDS)
+    pair.prefer(0)
     found = views.sightings.milliseconds()
     return {
+        "nice": nice if preferred else None,
         "changes_per_second": scale.rate,
         "seconds": round(spent, 1),
         **found,
@@ -392,7 +399,9 @@ async def _measure(scale: Scale, folder: Path) -> dict[str, Any]:
     async with Pair(folder) as pair, _watching(pair) as views:
         found: dict[str, Any] = {**pair.describe()}
         found["memory_of_empty"] = {name: pair.memory(name) for name in pair.agents}
-        found["latency"] = await _latency(pair, views, scale)
+        await _offer_live(pair, views, scale)
+        found["latency"] = await _latency(pair, views, scale, 0)
+        found["latency_preferred"] = await _latency(pair, views, scale, _PREFERRED)
         found["one_of_many"] = await _one_of_many(pair, views, scale)
         found["first_sync"] = await _first_sync(pair, views, scale)
         return found
