@@ -10,31 +10,27 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench import machine
 from bench.kube_pair import ONE_WAY_MS, SOURCE, TARGET, Pair
+from bench.kube_views import Views, address, empty, until, watching
 from bench.sightings import Sightings, spread
 from tests.e2e.kube.api import Api, Object
 from tests.e2e.objects import (
-    IMPORTED_SERVICE_LABEL,
     SERVICE_LABEL,
     SERVICES,
     SLICES,
-    SOURCE_LABEL,
     endpoint,
     endpoint_slice,
     service,
 )
 
-_MARK = "10.9."
 _AT_ONCE = 16
 _QUIET_SECONDS = 3.0
-_LATE_SECONDS = 240.0
 _PROBE_SECONDS = 0.01
 _PREFERRED = -19
 """Nice value at which what else runs on the machine hardly matters."""
@@ -56,70 +52,6 @@ class Scale:
     endpoints: int = 10
 
 
-@dataclass(slots=True)
-class _Views:
-    """What the watches of both API servers show of the services."""
-
-    sightings: Sightings = field(default_factory=Sightings)
-    held: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Endpoints of each slice in the second cluster, by service."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def take(self, event: Object, now: float, *, there: bool) -> None:
-        """Take one event in."""
-        labels = event["object"]["metadata"].get("labels") or {}
-        name = labels.get(IMPORTED_SERVICE_LABEL if there else SERVICE_LABEL)
-        if name is None or (SOURCE_LABEL in labels) != there:
-            return
-        endpoints = event["object"].get("endpoints") or ()
-        for one in endpoints:
-            if one["addresses"][0].startswith(_MARK):
-                self.sightings.see(name, _number(one["addresses"][0]), now, there=there)
-        if there:
-            slices = self.held.setdefault(name, {})
-            gone = event["type"] == "DELETED"
-            slices[event["object"]["metadata"]["name"]] = 0 if gone else len(endpoints)
-            self.changed.set()
-
-    def count(self, prefix: str) -> int:
-        """Endpoints that the second cluster holds of services of this prefix."""
-        return sum(
-            sum(slices.values()) for name, slices in self.held.items() if name.startswith(prefix)
-        )
-
-
-def _number(address: str) -> int:
-    _, _, high, low = address.split(".")
-    return int(high) * 256 + int(low)
-
-
-def _address(number: int) -> str:
-    return f"{_MARK}{number // 256}.{number % 256}"
-
-
-async def _follow(pair: Pair, cluster: str, version: str, views: _Views) -> None:
-    query = {"resourceVersion": version, "timeoutSeconds": "3600"}
-    async for event in pair.planes[cluster].admin.events(SLICES, query):
-        views.take(event, pair.clock.monotonic(), there=cluster == TARGET)
-    message = f"the watch of cluster {cluster} ended"
-    raise RuntimeError(message)
-
-
-@asynccontextmanager
-async def _watching(pair: Pair) -> AsyncIterator[_Views]:
-    views, tasks = _Views(), []
-    for cluster in (SOURCE, TARGET):
-        listed = await pair.planes[cluster].admin.get(SLICES)
-        version = listed["metadata"]["resourceVersion"]
-        tasks.append(asyncio.create_task(_follow(pair, cluster, version, views)))
-    try:
-        yield views
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def _many(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
     """Make calls, several at once."""
     left = iter(calls)
@@ -129,20 +61,6 @@ async def _many(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
             await call()
 
     await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
-
-
-async def _until(views: _Views, prefix: str, wanted: int) -> None:
-    async with asyncio.timeout(_LATE_SECONDS):
-        while views.count(prefix) != wanted:
-            views.changed.clear()
-            await views.changed.wait()
-
-
-async def _first(views: _Views) -> None:
-    async with asyncio.timeout(_LATE_SECONDS):
-        while views.count("") == 0:
-            views.changed.clear()
-            await views.changed.wait()
 
 
 def _endpoints(first: int, count: int) -> list[Object]:
@@ -162,16 +80,16 @@ def _live(index: int) -> str:
     return f"live-{index}"
 
 
-async def _change(pair: Pair, views: _Views, scale: Scale, index: int) -> None:
+async def _change(pair: Pair, views: Views, scale: Scale, index: int) -> None:
     """Replace one endpoint of a live service, as a new pod in place of another would."""
     name = _live(index)
     number = views.sightings.ask(name, pair.clock.monotonic())
     kept = _endpoints(index * scale.live_endpoints, scale.live_endpoints - 1)
-    body = {"endpoints": [*kept, endpoint(_address(number))]}
+    body = {"endpoints": [*kept, endpoint(address(number))]}
     await pair.planes[SOURCE].admin.patch(f"{SLICES}/{name}-0", body)
 
 
-async def _churn(pair: Pair, views: _Views, scale: Scale, more: Callable[[], bool]) -> None:
+async def _churn(pair: Pair, views: Views, scale: Scale, more: Callable[[], bool]) -> None:
     """Change the live services in turn at the rate, each call at its own time."""
     began, index = pair.clock.monotonic(), 0
     async with asyncio.TaskGroup() as calls:
@@ -182,14 +100,14 @@ async def _churn(pair: Pair, views: _Views, scale: Scale, more: Callable[[], boo
             await pair.clock.sleep(max(0.0, due - pair.clock.monotonic()))
 
 
-async def _offer_live(pair: Pair, views: _Views, scale: Scale) -> None:
+async def _offer_live(pair: Pair, views: Views, scale: Scale) -> None:
     api, per = pair.planes[SOURCE].admin, scale.live_endpoints
     for index in range(scale.live_services):
         await _offer(api, _live(index), index * per, per, per)
-    await _until(views, "live-", scale.live_services * per)
+    await until(views, "live", scale.live_services * per)
 
 
-async def _latency(pair: Pair, views: _Views, scale: Scale, nice: int) -> dict[str, Any]:
+async def _latency(pair: Pair, views: Views, scale: Scale, nice: int) -> dict[str, Any]:
     """Change the live services for a while, at this nice value against others' programs."""
     clock, views.sightings = pair.clock, Sightings()
     preferred = pair.prefer(nice)
@@ -259,12 +177,12 @@ def _sum(metrics: dict[str, float], *parts: str) -> float:
     return sum(v for k, v in metrics.items() if all(part in k for part in parts))
 
 
-async def _one_of_many(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]:
+async def _one_of_many(pair: Pair, views: Views, scale: Scale) -> dict[str, Any]:
     """Change one endpoint of a service of thousands, several times with quiet between."""
     api, clock = pair.planes[SOURCE].admin, pair.clock
     began = clock.monotonic()
     await _offer(api, "big", 100_000, scale.big_endpoints, _ADDRESSES)
-    await _until(views, "big", scale.big_endpoints)
+    await until(views, "big", scale.big_endpoints)
     filled = clock.monotonic() - began
     await clock.sleep(_QUIET_SECONDS)
     quiet = await _counted(pair, lambda: clock.sleep(scale.big_changes / 2))
@@ -331,7 +249,7 @@ async def _counters(pair: Pair) -> dict[str, dict[str, float]]:
     }
 
 
-async def _first_sync(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]:
+async def _first_sync(pair: Pair, views: Views, scale: Scale) -> dict[str, Any]:
     """Fill an empty cluster by an agent that never ran, while other services change."""
     source, target, clock = pair.planes[SOURCE].admin, pair.planes[TARGET].admin, pair.clock
     await pair.forget_state(TARGET)
@@ -345,31 +263,31 @@ async def _first_sync(pair: Pair, views: _Views, scale: Scale) -> dict[str, Any]
         await source.delete(f"{SLICES}/{one['metadata']['name']}")
     for one in (await target.get(SLICES))["items"]:
         await target.delete(f"{SLICES}/{one['metadata']['name']}")
-    await _until(views, "", 0)
+    await empty(views, wanted=True)
     views.sightings = Sightings()
     running, used = True, pair.cpu_seconds(SOURCE)
     churning = asyncio.create_task(_churn(pair, views, scale, lambda: running))
     began = clock.monotonic()
     pair.agents[TARGET].launch()
-    await _first(views)
-    first = clock.monotonic()
-    await _until(views, "live-", scale.live_services * scale.live_endpoints)
+    await empty(views, wanted=False)
+    began_writing = clock.monotonic()
+    await until(views, "live", scale.live_services * scale.live_endpoints)
     live = clock.monotonic()
-    await _until(views, "bulk-", scale.services * scale.endpoints)
+    await until(views, "bulk", scale.services * scale.endpoints)
     ended = clock.monotonic()
     await clock.sleep(_QUIET_SECONDS)
     running = False
     await churning
     await pair.agents[TARGET].wait_ready()
     await clock.sleep(_QUIET_SECONDS)
-    meanwhile = views.sightings.milliseconds(since=first, until=ended)
+    meanwhile = views.sightings.milliseconds(since=began_writing, until=ended)
     memory = {name: pair.memory(name) for name in pair.agents}
     return {
         "services": scale.services,
         "endpoints": scale.services * scale.endpoints,
         "seconds_from_launch": round(ended - began, 2),
-        "seconds_from_first_slice": round(ended - first, 2),
-        "seconds_to_first_slice": round(first - began, 2),
+        "seconds_from_first_slice": round(ended - began_writing, 2),
+        "seconds_to_first_slice": round(began_writing - began, 2),
         "seconds_to_live_services": round(live - began, 2),
         "live_meanwhile": meanwhile,
         "live_over_delay": _over(meanwhile["from_event"]),
@@ -396,7 +314,7 @@ async def _lateness(pair: Pair, found: list[float]) -> None:
 
 
 async def _measure(scale: Scale, folder: Path) -> dict[str, Any]:
-    async with Pair(folder) as pair, _watching(pair) as views:
+    async with Pair(folder) as pair, watching(pair) as views:
         found: dict[str, Any] = {**pair.describe()}
         found["memory_of_empty"] = {name: pair.memory(name) for name in pair.agents}
         await _offer_live(pair, views, scale)

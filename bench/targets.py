@@ -295,9 +295,10 @@ TARGETS = (
     ),
     Target(
         *("kubernetes", "kubernetes.first_sync.seconds_from_first_slice"),
-        "first sync of 20,000 endpoints in 2,000 services, first slice to last (budget: 38 s)",
+        "first sync of 20,000 endpoints in 2,000 services, first slice to last"
+        " (what the write budget leaves beside 20 changes/s: 63 s)",
         "s",
-        full=40,
+        full=65,
     ),
     Target(
         *("kubernetes", "kubernetes.first_sync.live_over_delay.p99"),
