@@ -93,6 +93,7 @@ def test_where_a_link_is_missing_the_origins_own_bytes_are_relayed() -> None:
     assert (there.head, there.record) == (here.head, here.record)
     assert world["tundra"].sees("fjord") == ["10.20.1.4"]
     assert {one.sender for one in world.transfers("tundra")} == {"mesa"}
+    assert all(node.replica.repairs.begun == 0 for node in world.nodes.values())
     world["fjord"].withdraw()
     world.run(1.0)
     assert world["tundra"].sees("fjord") == []
