@@ -60,6 +60,7 @@ class Condition:
             if failing is not None
         ]
         found += agent.replica.quarantine.problems(agent.clock.wall_ns())
+        found += agent.replica.own.rivals.problems(agent.config.cluster, agent.clock.monotonic())
         found += equivocation_problems(agent.replica.remotes)
         found += rot_problems(agent.replica.remotes)
         if agent.load.shedding:

@@ -119,12 +119,12 @@ class Conflicts:
         if code is not None:
             effects.append(Notice("head_refused", fields | {"code": code}, serious=True))
         elif head.origin == self._own.origin and self._own.leading:
-            effects += self._met_own(head, fields)
+            effects += self._met_own(head, fields, now)
         else:
             effects += self._met_other(session, head, fields, now)
         return effects
 
-    def _met_own(self, head: Head, fields: dict[str, object]) -> list[Effect]:
+    def _met_own(self, head: Head, fields: dict[str, object], now: float) -> list[Effect]:
         held = self._holds(head.version)
         if held is None:
             lacking = self._lacks(head.version)
@@ -137,6 +137,7 @@ class Conflicts:
             notice = Notice("second_writer", fields | {"by_epoch": head.epoch}, serious=True)
             return [notice, Claim(head.epoch)]
         self._own.open_epoch(head.epoch)
+        self._own.rivals.met(now)
         return [Notice("own_origin_ahead", fields | {"epoch": self._own.epoch}, serious=True)]
 
     def _met_other(

@@ -33,6 +33,7 @@ from replicator.messages import Record
 from replicator.outflow import Served
 from replicator.policies import is_policy
 from replicator.projection import service_of
+from replicator.rivals import Rivals
 from replicator.service_index import ServiceIndex
 from replicator.signing import Signer
 
@@ -94,6 +95,7 @@ class OwnOrigin:
         """Monotonic time until which we may write; :data:`math.inf` without a lease."""
         self.leading = True
         """Whether we write this origin: always, without a lease."""
+        self.rivals = Rivals()
         self._inherited = False
         """Our journal holds none of this state yet: the next batch is stored with all of it."""
         self._continues: Base | None = None
