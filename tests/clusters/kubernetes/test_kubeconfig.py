@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +239,31 @@ def test_the_usual_place_of_a_service_account_is_the_default() -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": ""}
     with pytest.raises(KubeconfigError):
         read_service_account(environ)
+
+
+@pytest.mark.parametrize("name", ["token", "ca.crt"])
+def test_a_service_account_that_lacks_a_file_or_has_an_empty_one_is_told(
+    tmp_path: Path, name: str
+) -> None:
+    environ = account(tmp_path)
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(KubeconfigError, match=f"no service account: .*{name} is empty"):
+        read_service_account(environ, tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(KubeconfigError, match=f"no service account: .*{name}: No such file"):
+        read_service_account(environ, tmp_path)
+
+
+def test_a_service_account_is_read_without_the_library_that_costs_a_pod_its_memory(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import sys, json, pathlib\n"
+        "from clusters.kubernetes.kubeconfig import read_service_account\n"
+        "read_service_account(json.loads(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
+        "raise SystemExit('kubernetes_asyncio' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, json.dumps(account(tmp_path)), str(tmp_path)]
+    root = Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
