@@ -97,6 +97,8 @@ class Folder:
         self._open: dict[Path, int] = {}
         self._seen = 0
         self._events: list[FolderEvent] = []
+        self._news = asyncio.Event()
+        """Set while there are events that nobody followed yet, whoever took them."""
         self._inotify: Inotify | None = None
         self._missing: str | None = None
         self._unwatched: str | None = None
@@ -225,6 +227,8 @@ class Folder:
                 self._open.pop(event.path, None)
             elif event.what is What.LOST:
                 self._open.clear()
+        if self._events:
+            self._news.set()
 
     async def _next_change(self) -> None:
         """Wait for the next change, or for the next look in any case, and follow it."""
@@ -235,6 +239,7 @@ class Folder:
                 return
             self._drain()
         events, self._events = self._events, []
+        self._news.clear()
         tops = {self.root} if not events else set(filter(None, map(self._top_of, events)))
         gone: list[Path] = []
         for top in {self.root} if self.root in tops else tops:
@@ -263,6 +268,7 @@ class Folder:
         waits: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._clock.sleep(seconds)),
             asyncio.ensure_future(self._ask.wait()),
+            asyncio.ensure_future(self._news.wait()),
         ]
         if self._inotify is not None:
             waits.append(asyncio.ensure_future(self._inotify.ready.wait()))

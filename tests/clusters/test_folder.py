@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from clusters.folder import GRACE_SECONDS, RESCAN_SECONDS
+from clusters.inotify import FolderEvent, Inotify
 from clusters.manifest_file import SIZE_LIMIT
 from tests.clusters.folder_bed import CART, MARKER, FolderBed, following, text_of
 from tests.support.clock import FakeClock
@@ -64,6 +66,52 @@ async def test_a_closed_file_counts(bed: FolderBed) -> None:
     assert [age is None for age in ages] == [True, False]
     path.unlink()
     await bed.has()
+
+
+class _Interrupted(Inotify):
+    """Calls back just before the folder falls asleep again after a look at everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callback: Callable[[], object] | None = None
+        self.asleep = False
+        """The last time nothing was taken, so the next thing is to wait."""
+        self._idle = 0
+
+    def take(self) -> list[FolderEvent]:
+        taken = super().take()
+        self.asleep = not taken
+        self._idle += not taken and self.callback is not None
+        if self._idle == 2 and self.callback is not None:
+            callback, self.callback = self.callback, None
+            callback()
+        return taken
+
+
+async def test_what_comes_while_our_own_file_is_taken_in_is_followed_at_once(root: Path) -> None:
+    clock, watchers = FakeClock(), []
+
+    def watcher() -> Inotify:
+        watchers.append(_Interrupted())
+        return watchers[-1]
+
+    async with following(root, clock, watcher) as bed:
+        own = bed.write("own.yaml", TWO)
+        await bed.has(TWO)
+        done = asyncio.Event()
+
+        async def interrupt() -> None:
+            (root / "cart.yaml").write_text(text_of(ONE, name="other"))
+            await bed.folder.reload(own, None)
+            done.set()
+
+        tasks = []
+        await bed.catch_up()
+        await bed.until(lambda: watchers[0].asleep and clock.sleepers)
+        watchers[0].callback = lambda: tasks.append(asyncio.ensure_future(interrupt()))
+        clock.advance(RESCAN_SECONDS)
+        await bed.until(done.is_set)
+        await bed.has(ONE, TWO)
 
 
 async def test_a_half_written_file_is_never_read(bed: FolderBed) -> None:
