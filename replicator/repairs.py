@@ -73,12 +73,11 @@ class Repairs:
             if failed == self._own.origin and self._own.leading:
                 self._own.state_anew(wall_ns)
             else:
-                remote = self._remotes[failed]
-                remote.rotten = True
-                effects += self.begin(remote, now)
+                self._remotes[failed].rotten = True
         for _, remote in sorted(self._remotes.items()):
             if remote.rotten and remote.repair is None and not remote.distrust:
-                effects += self.begin(remote, now)  # a delta came in place of what would mend
+                # Its audit failed, or a delta came in place of the snapshot that would mend it.
+                effects += self.begin(remote, now)
             if remote.repair is not None:
                 effects += self._go_on(remote, remote.repair, now)
         return effects

@@ -62,8 +62,8 @@ MUTANTS = [
     ),
     Mutant(
         *("a state that failed its audit is kept", "audit", _REPAIRS),
-        "effects += self.begin(remote, now)\n        for",
-        "pass\n        for",
+        "effects += self.begin(remote, now)\n            if",
+        "pass\n            if",
         core("repair", "test_a_flipped_bit_is_found_by_the_audit_and_its_bucket_alone_is_sent"),
     ),
     Mutant(

@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdt import OriginSet, Version
+from crdt import Origin, OriginSet, StampClock, Version
 from crdt.entries import ADD, NIL, REMOVE
-from replicator.collection import COLLECTED_AT_ONCE, LAG_SECONDS, Acknowledged, new_floor
+from replicator.collection import (
+    COLLECT_SECONDS,
+    COLLECTED_AT_ONCE,
+    LAG_SECONDS,
+    Acknowledged,
+    Collection,
+    new_floor,
+)
+from replicator.own_origin import OwnOrigin
+from tests.support.signers import FakeSigner
 
 EPOCH = 3
 NOW = 10_000.0
@@ -102,6 +111,25 @@ def test_many_tombstones_go_in_several_steps() -> None:
         elements.advance([], version=elements.version, floor=floor)
         left.append(elements.tombstone_count)
     assert left == [COLLECTED_AT_ONCE + 5, 5, 0]
+
+
+def test_a_collection_that_leaves_many_goes_on_at_the_next_look() -> None:
+    elements = owned(0, 2 * COLLECTED_AT_ONCE + 5)
+    own = OwnOrigin(
+        *(Origin("fjord"), FakeSigner("fjord")), epoch=EPOCH, clock=StampClock(), elements=elements
+    )
+    collection = Collection(own, {}, {}, {})
+    left = []
+    for look in range(4):
+        collection.tick(NOW + look / 10, 1_000_000)
+        if own.dirty:
+            own.seal(1_000_000)
+            own.published()
+        left.append(elements.tombstone_count)
+    assert left == [COLLECTED_AT_ONCE + 5, 5, 5, 5]
+    collection.tick(NOW + COLLECT_SECONDS + 1, 1_000_000)
+    own.seal(1_000_000)
+    assert elements.tombstone_count == 0
 
 
 members = st.builds(
