@@ -285,6 +285,7 @@ class OriginSet:
             message = f"entries do not add up to count {head.count} and root {head.root.hex()[:16]}"
             raise MismatchError(message)
         self.version, self.floor = head.version, head.floor
+        staging.entries = {}  # what was staged is ours now; it takes nothing more
         return self._replace(draft) if staging.replaces else self._merge(draft)
 
     def prepare(self, staging: Staging) -> list[Change]:

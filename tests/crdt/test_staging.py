@@ -60,6 +60,17 @@ def test_what_is_prepared_is_not_seen_and_is_told_step_by_step() -> None:
     assert sorted(change for some in told for change in some) == changes
 
 
+def test_a_chunk_that_comes_after_the_commit_of_a_snapshot_changes_nothing() -> None:
+    owner = OwnerHistory()
+    owner.publish([add(1, 1), add(2, 2)])
+    staging = staged(owner.head, 0, transfer(owner.elements, 0), replaces=True)
+    replica = OriginSet()
+    replica.commit(staging, owner.head)
+    before = picture(replica)
+    staging.add(0, owner.head.stamp, [add(3, 1), add(1, 9)])
+    assert picture(replica) == before
+
+
 def test_a_transfer_out_of_order_is_committed_all_the_same() -> None:
     owner = OwnerHistory()
     owner.publish([add(1, 1), add(2, 2), add(3, 3)])
