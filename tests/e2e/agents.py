@@ -131,9 +131,15 @@ class Mesh:
         await self.planes[cluster].admin.create(SLICES, one)
         await self.expect_in_others(name, {"10.99.0.1": True}, source=cluster)
 
-    def marks(self) -> dict[str, int]:
-        """Mark the present in every cluster's audit log, for ``writes_since``."""
-        return {name: plane.audit.end() for name, plane in self.planes.items()}
+    async def marks(self, *, settled: bool = True) -> dict[str, int]:
+        """Mark the present in every cluster's audit log, for ``writes_since``.
+
+        A write may be seen before its answer is logged, so all that happened before is flushed
+        first.  Where agents are down that cannot be: then ask for marks that are not ``settled``.
+        """
+        if settled:
+            await self.flush()
+        return {name: await plane.mark() for name, plane in self.planes.items()}
 
     async def calls_since(self, marks: Mapping[str, int], cluster: str) -> list[Call]:
         """All that the cluster's agent asked of its API server since."""

@@ -132,7 +132,7 @@ async def test_the_audit_log_counts_the_writes_of_one_user(
     plane = planes["a"]
     namespace, account = agent_account.split("/")
     user = f"system:serviceaccount:{namespace}:{account}"
-    mark = plane.audit.end()
+    mark = await plane.mark()
     async with await plane.service_account_api(namespace, account) as api:
         await api.create(SLICES, endpoint_slice(name, name, [endpoint("10.1.0.4")]))
         await api.get(f"{SLICES}/{name}")

@@ -42,8 +42,7 @@ async def test_the_second_pass_writes_nothing_of_what_imports_are_made_of(
     await mcs.expect_everywhere(name, {"east", "west"})
     await mcs.expect_export("east", name)
     await mcs.expect_export("west", name)
-    await mcs.flush()
-    marks = mcs.marks()
+    marks = await mcs.marks()
 
     # Each agent lists everything anew and looks at every Service again.
     await asyncio.gather(*(agent.restart() for agent in mcs.agents.values()))
@@ -60,8 +59,7 @@ async def test_agents_restarted_twice_while_cut_off_delete_nothing(
 ) -> None:
     await mcs.offer("east", name, {"10.3.21.1": True})
     before = (await mcs.expect_everywhere(name, {"east"}))["west"].written
-    await mcs.flush()
-    marks = mcs.marks()
+    marks = await mcs.marks()
 
     await asyncio.gather(*(mcs.agents[other].kill() for other in mcs.others("west")))
     for _ in range(2):

@@ -57,8 +57,7 @@ async def test_an_idle_system_writes_nothing(mcs: MulticlusterMesh, name: str) -
     await mcs.expect_everywhere(name, set(mcs.planes))
     for cluster in mcs.planes:
         await mcs.expect_export(cluster, name)
-    await mcs.flush()
-    marks = mcs.marks()
+    marks = await mcs.marks()
 
     happened = await asyncio.gather(
         *(
@@ -77,8 +76,7 @@ async def test_an_idle_system_writes_nothing(mcs: MulticlusterMesh, name: str) -
 async def test_each_change_makes_the_writes_it_needs_and_no_more(
     mcs: MulticlusterMesh, name: str
 ) -> None:
-    await mcs.flush()
-    marks = mcs.marks()
+    marks = await mcs.marks()
     await mcs.offer("east", name, {f"10.3.42.{host}": True for host in range(1, 51)})
     await mcs.expect_everywhere(name, {"east"})
     await mcs.expect_export("east", name)
@@ -95,7 +93,7 @@ async def test_each_change_makes_the_writes_it_needs_and_no_more(
             wanted["update serviceexports/status"] = 1
         assert await writes(mcs, marks, cluster) == wanted
 
-    marks = mcs.marks()
+    marks = await mcs.marks()
     after = {f"10.3.42.{host}": host != 7 for host in range(1, 51)}
     await change(mcs.planes["east"].admin, name, after)
     for cluster in mcs.planes:
@@ -104,7 +102,7 @@ async def test_each_change_makes_the_writes_it_needs_and_no_more(
     for cluster in mcs.planes:
         assert await writes(mcs, marks, cluster) == {"update endpointslices": 1}
 
-    marks = mcs.marks()
+    marks = await mcs.marks()
     await mcs.planes["east"].admin.delete(f"{exports_in()}/{name}")
     await mcs.expect_nowhere(name)
     await mcs.flush()
@@ -133,7 +131,7 @@ async def test_what_was_deleted_while_agents_were_down_stays_deleted(
     await mcs.expect_none("north", gone, seconds=20.0)
     # Now nobody who knows of the deletes but north's agent is up when west's comes back.
     await mcs.agents["east"].kill()
-    marks = mcs.marks()
+    marks = await mcs.marks(settled=False)
     await mcs.agents["west"].start()
 
     await mcs.expect("west", name, {"10.3.43.2": True}, source="east")
@@ -165,8 +163,7 @@ async def test_objects_of_others_are_left_alone(mcs: MulticlusterMesh, name: str
         await west.create(services_in(), service),
         await west.create(SLICES, theirs),
     ]
-    await mcs.flush()
-    marks = mcs.marks()
+    marks = await mcs.marks()
 
     await mcs.offer("east", name, {"10.3.45.1": True})
     await mcs.expect_import("north", name, {"east"})

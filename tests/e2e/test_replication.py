@@ -102,8 +102,7 @@ async def test_one_change_is_one_write_in_each_other_cluster(mesh: Mesh, name: s
     await offer(api, name, {f"10.1.4.{host}": True for host in range(1, 51)})
     before = {f"10.1.4.{host}": True for host in range(1, 51)}
     found = await mesh.expect_in_others(name, before, source="a")
-    await mesh.flush()
-    marks = mesh.marks()
+    marks = await mesh.marks()
 
     after = {**before, "10.1.4.7": False}
     await change(api, name, after)
@@ -156,8 +155,7 @@ async def test_a_change_that_carries_nothing_is_not_written(mesh: Mesh, name: st
     api = mesh.planes["a"].admin
     await offer(api, name, {"10.1.7.1": True})
     await mesh.expect_in_others(name, {"10.1.7.1": True}, source="a")
-    await mesh.flush()
-    marks = mesh.marks()
+    marks = await mesh.marks()
 
     await api.patch(f"{SLICES}/{name}", {"metadata": {"annotations": {"unrelated": "yes"}}})
 
@@ -182,7 +180,7 @@ async def test_a_namespace_that_comes_later_gets_its_slices(mesh: Mesh, name: st
 
 
 async def test_every_call_of_an_agent_is_within_its_rights(mesh: Mesh, name: str) -> None:
-    marks = mesh.marks()
+    marks = await mesh.marks()
     await offer(mesh.planes["c"].admin, name, {"10.3.9.1": True})
     await mesh.expect_in_others(name, {"10.3.9.1": True}, source="c")
     await mesh.agents["a"].restart()

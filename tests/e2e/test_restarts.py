@@ -30,8 +30,7 @@ def touched(writes: list[Call]) -> set[str]:
 async def test_the_second_pass_writes_nothing(mesh: Mesh, name: str) -> None:
     await offer(mesh.planes["a"].admin, name, {"10.1.20.1": True, "10.1.20.2": False})
     await mesh.expect_in_others(name, {"10.1.20.1": True, "10.1.20.2": False}, source="a")
-    await mesh.flush()
-    marks = mesh.marks()
+    marks = await mesh.marks()
 
     # Each agent lists everything anew and looks at every Service again.
     await asyncio.gather(*(agent.restart() for agent in mesh.agents.values()))
@@ -47,9 +46,8 @@ async def test_a_killed_importer_catches_up_with_what_it_missed(mesh: Mesh, name
     for each in (kept, changed, gone):
         await offer(api, each, {"10.1.21.1": True})
         await mesh.expect_in_others(each, {"10.1.21.1": True}, source="a")
-    await mesh.flush()
+    marks = await mesh.marks()
     before = versions(await mesh.slices("b", kept))
-    marks = mesh.marks()
 
     await mesh.agents["b"].kill()
     await change(api, changed, {"10.1.21.1": False, "10.1.21.2": True})
@@ -74,9 +72,8 @@ async def test_a_killed_exporter_tells_what_happened_meanwhile(mesh: Mesh, name:
     for each in (kept, changed, gone):
         await offer(api, each, {"10.1.22.1": True})
         await mesh.expect_in_others(each, {"10.1.22.1": True}, source="a")
-    await mesh.flush()
+    marks = await mesh.marks()
     before = {cluster: versions(await mesh.slices(cluster, kept)) for cluster in ("b", "c")}
-    marks = mesh.marks()
 
     await mesh.agents["a"].kill()
     await change(api, changed, {"10.1.22.2": True})
@@ -116,7 +113,7 @@ async def test_what_was_removed_and_made_again_while_all_slept_is_the_new_one(
 async def test_a_stopped_agent_takes_nothing_back(mesh: Mesh, name: str) -> None:
     await offer(mesh.planes["a"].admin, name, {"10.1.24.1": True})
     found = await mesh.expect_in_others(name, {"10.1.24.1": True}, source="a")
-    marks = mesh.marks()
+    marks = await mesh.marks()
 
     assert await mesh.agents["a"].stop() == 0
 

@@ -1,8 +1,8 @@
 """The audit log of an API server as evidence of who wrote what.
 
 A test marks a place in the log, lets things happen, and counts the calls after the mark.  A call
-is logged when it is answered, so the log may trail the answer by a moment:
-``ControlPlane.calls_since`` closes that gap.
+is logged when it is answered, so the log may trail the answer by a moment: ``ControlPlane.mark``
+and ``ControlPlane.calls_since`` close that gap.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class AuditLog:
     path: Path
 
     def end(self) -> int:
-        """Mark of the present end."""
-        return self.path.stat().st_size if self.path.exists() else 0
+        """Mark of the present end of the last whole line."""
+        return self.path.read_bytes().rfind(b"\n") + 1 if self.path.exists() else 0
 
     def calls(self, since: int = 0) -> list[Call]:
         """All calls logged whole after the mark ``since``, in the order they were answered."""

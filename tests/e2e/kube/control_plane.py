@@ -141,11 +141,21 @@ class ControlPlane:
         """Return a client with the rights of a service account, to be entered by the caller."""
         return self._api(self.server, await self._service_account_token(namespace, name))
 
-    async def calls_since(self, mark: int, user: str) -> list[Call]:
-        """All calls of ``user`` logged after ``mark`` (from ``audit.end()``) and answered by now.
+    async def mark(self) -> int:
+        """Mark the present in the audit log: every call answered by now is before it."""
+        before = self.audit.end()
+        await self._calls_with(await self._leave_marker(), before)
+        return self.audit.end()
 
-        Every call answered before this one is asked for is in the log once a request of our own,
-        made now, is there too.
+    async def calls_since(self, mark: int, user: str) -> list[Call]:
+        """All calls of ``user`` logged after ``mark`` (from ``mark()``) and answered by now."""
+        calls = await self._calls_with(await self._leave_marker(), mark)
+        return [call for call in calls if call.user == user]
+
+    async def _leave_marker(self) -> str:
+        """Ask for a path that nobody else asks for; return it.
+
+        Every call answered before this one is asked for is in the log once this one is there too.
         """
         name = f"audit-marker-{secrets.token_hex(8)}"
         path = f"/api/v1/namespaces/{name}"
@@ -154,8 +164,7 @@ class ControlPlane:
         except ApiError as absent:
             if absent.status != 404:
                 raise
-        calls = await self._calls_with(path, mark)
-        return [call for call in calls if call.user == user]
+        return path
 
     async def _calls_with(self, path: str, mark: int) -> list[Call]:
         for _ in range(1000):
