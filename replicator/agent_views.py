@@ -313,6 +313,8 @@ class Views:
 
     def release(self, cluster: str | None, key: ServiceKey | None) -> list[Json]:
         """See :class:`AgentViews`."""
+        if cluster is not None:
+            self._agent.replica.steering.check_cluster(cluster)
         importer = self._agent.importer
         return [] if importer is None else importer.release(cluster, key)
 

@@ -167,16 +167,21 @@ class Steering:
             raise NotGood(message, cure="decide about whole clusters", code="too_many_policies")
         return decided(setting, self._own.origin.cluster, known)
 
-    def _check(self, subject: Subject) -> None:
+    def check_cluster(self, cluster: str) -> None:
+        """Raise :class:`NotGood` for one forgotten, :class:`InputError` for one never heard of."""
         me = self._own.origin.cluster
-        cluster, key = subject.cluster, subject.key
-        if cluster and self._members.forgotten(cluster):
+        if self._members.forgotten(cluster):
             told = self._members.refusal(cluster)
             raise NotGood(told.message, cure=told.cure, code=told.code)
         known = {me, *self._uids, *self._acknowledged, *(o.cluster for o in self._remotes)}
-        if cluster and cluster not in known:
+        if cluster not in known:
             message = f"no cluster {cluster} was ever heard of here"
             raise InputError(message, cure="see replicator clusters", code="unknown_cluster")
+
+    def _check(self, subject: Subject) -> None:
+        cluster, key = subject.cluster, subject.key
+        if cluster:
+            self.check_cluster(cluster)
         if key is None:
             return
         if not any(key in index.all_services() for index in self._indexes(cluster)):

@@ -62,7 +62,8 @@ def admit(
     """Let a forgotten cluster come back; what it said before does not count any more."""
     told = _decide(ADMIT, cluster, agent)
     if output in PEOPLE:
-        say(f"{cluster} is admitted; it is taken again once it has opened a new epoch")
+        how = "if it was forgotten, it is taken again once it has opened a new epoch"
+        say(f"{cluster} is admitted; {how}")
     else:
         show_document(told, output)
 

@@ -96,7 +96,8 @@ class AgentViews(Protocol):
     def release(self, cluster: str | None, key: ServiceKey | None) -> list[Json]:
         """Carry out withdrawals that this agent holds back now, of any cluster or service if None.
 
-        Returns ``{"service", "cluster", "removed", "written"}`` for each.
+        Returns ``{"service", "cluster", "removed", "written"}`` for each.  Raises as :meth:`decide`
+        for a cluster that is forgotten or was never heard of.
         """
         ...
 

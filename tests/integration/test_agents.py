@@ -19,7 +19,7 @@ from clusters.model import ServiceKey
 from crdt import Origin
 from replicator.agent import Agent
 from replicator.config import parse_config
-from replicator.errors import JournalError, NotGood, ReplicatorError
+from replicator.errors import InputError, JournalError, NotGood, ReplicatorError
 from replicator.identity import PeerIdentity
 from replicator.kinds import ENDPOINT
 from replicator.membership import Cell
@@ -453,6 +453,8 @@ async def test_m10_a_cluster_that_comes_back_empty_loses_nothing_before_it_is_re
     assert b"replicator_withdrawals_held 1.0" in mesa.views.metrics()
     assert world.written("mesa") == {"fjord": ["10.20.1.4", "10.20.1.5"]}
     client = AgentClient(parse_address(f"unix:{world.folder / 'mesa'}.sock"))
+    with pytest.raises(InputError, match="no cluster fjrod was ever heard of here"):
+        await asyncio.to_thread(client.release, "fjrod", None)
     assert await asyncio.to_thread(client.release, "fjord", None) == {"released": [row]}
     await world.until(lambda: world.written("mesa") == {})
     await world.until(lambda: mesa.views.status()["withdrawals_held"] == [])
