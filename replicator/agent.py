@@ -13,6 +13,7 @@ import random
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, assert_never
 
 import structlog
@@ -24,7 +25,13 @@ from clusters.work_queue import WorkQueue
 from crdt import Change, Origin
 from replicator.agent_metrics import Gauges
 from replicator.agent_views import Views
-from replicator.composition import make_clusters, make_lease, restore_own, restore_remotes
+from replicator.composition import (
+    make_clusters,
+    make_lease,
+    make_planner,
+    restore_own,
+    restore_remotes,
+)
 from replicator.condition import Condition
 from replicator.config import Config
 from replicator.decisions import Decisions
@@ -60,7 +67,6 @@ from replicator.ops.server import OperatorServer
 from replicator.others import Others
 from replicator.overlay import chosen
 from replicator.own_origin import OwnOrigin
-from replicator.planners import AdmittingPlanner, MulticlusterPlanner, Planner, SlicePlanner
 from replicator.projection import ClusterInfo, cluster_element, kind_of, service_of
 from replicator.publisher import Publisher
 from replicator.readiness import (
@@ -132,10 +138,13 @@ class Agent:
         self.draining = False
         self._first_head = asyncio.Event()
         self.teller = Teller(replica.telling, clock, self.perform)
-        self.recorder = Recorder(journal, replica.remotes, clock)
+        self.recorder = Recorder(
+            journal, replica.remotes, clock, timed=partial(self.metrics.observe_commit, "remote")
+        )
         self.links = Links(replica, self.recorder, clock, rng, self.perform, expected)
         self.publisher = Publisher(
-            replica, journal, clock, self.perform, self._publish_changes, self._may_publish
+            *(replica, journal, clock, self.perform, self._publish_changes, self._may_publish),
+            timed=self.metrics.observe_batch,
         )
         self.exports: WorkQueue[ServiceKey] = WorkQueue(clock)
         self.imports: WorkQueue[ServiceKey] = WorkQueue(clock)
@@ -147,6 +156,7 @@ class Agent:
             clock,
             self.publisher.wake,
             dict([cluster_element(config.cluster, info)]),
+            partial(self.metrics.observe_reconcile, "export"),
         )
         self.importer = (
             None
@@ -165,8 +175,9 @@ class Agent:
                     {remote.origin.cluster for remote in self.others.remotes()},
                 ),
                 withdrawals=Withdrawals(config.guard, config.stale.after, self.start.at),
-                planner=self._planner(),
+                planner=make_planner(config, self.source, self.others, clock),
                 writes=self._leads,
+                timed=self.metrics.observe_write,
             )
         )
         self.leadership: Leadership | None = None
@@ -266,19 +277,6 @@ class Agent:
                 await stop.wait()
                 await self._shut_down(listener, writers, others)
         _log.info("agent_stopped", cluster=self.config.cluster)
-
-    def _planner(self) -> Planner:
-        planner: Planner = SlicePlanner()
-        if self.config.target.mode == "mcs":
-            planner = MulticlusterPlanner(
-                self.config.cluster,
-                self.source.local,
-                self.others.exports,
-                self.clock.wall_ns,
-                self.others.member,
-            )
-        namespaces = self.config.target.namespaces
-        return AdmittingPlanner(planner, namespaces.include, namespaces.exclude)
 
     def _local_changed(self, key: ServiceKey) -> None:
         """Our own service is part of what mode mcs writes here."""

@@ -24,7 +24,9 @@ from replicator.config import Config
 from replicator.errors import JournalError, ProtocolError
 from replicator.journal import OwnState, RemoteState
 from replicator.networks import AllowLists
+from replicator.others import Others
 from replicator.own_origin import OwnOrigin
+from replicator.planners import AdmittingPlanner, MulticlusterPlanner, Planner, SlicePlanner
 from replicator.remote_origin import RemoteOrigin
 from replicator.signing import Signer
 
@@ -135,3 +137,14 @@ def restore_remotes(states: list[RemoteState], allowed: AllowLists) -> list[Remo
             remote = RemoteOrigin(remote.origin, networks)
         restored.append(remote)
     return restored
+
+
+def make_planner(config: Config, source: Cluster, others: Others, clock: Clock) -> Planner:
+    """What decides what is written of a service, by the target's mode and namespaces."""
+    planner: Planner = SlicePlanner()
+    if config.target.mode == "mcs":
+        planner = MulticlusterPlanner(
+            config.cluster, source.local, others.exports, clock.wall_ns, others.member
+        )
+    namespaces = config.target.namespaces
+    return AdmittingPlanner(planner, namespaces.include, namespaces.exclude)

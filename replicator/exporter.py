@@ -39,10 +39,12 @@ class Exporter:
         clock: Clock,
         on_change: Callable[[], None],
         about: Mapping[bytes, bytes] | None = None,
+        timed: Callable[[float], None] = lambda _: None,
     ) -> None:
         """``on_change`` is called after a reconcile that changed something; it must not block.
 
-        ``about`` is what our origin states of the cluster itself.
+        ``about`` is what our origin states of the cluster itself; ``timed`` is told the seconds of
+        each reconcile.
         """
         self._cluster = cluster
         self._own = own
@@ -50,6 +52,7 @@ class Exporter:
         self._clock = clock
         self._on_change = on_change
         self._about = about or {}
+        self._timed = timed
         self._projector = Projector(own.origin.cluster)
         self._skipped: dict[ServiceKey, LocalService] = {}
         self._term = asyncio.Event()
@@ -111,6 +114,11 @@ class Exporter:
 
     def reconcile(self, key: ServiceKey) -> None:
         """Make our origin say of ``key`` what the cluster says now."""
+        began = self._clock.monotonic()
+        self._reconcile(key)
+        self._timed(self._clock.monotonic() - began)
+
+    def _reconcile(self, key: ServiceKey) -> None:
         try:
             local = self._cluster.local(key)
         except ClusterError as error:

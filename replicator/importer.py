@@ -52,11 +52,13 @@ class Importer:
         withdrawals: Withdrawals,
         planner: Planner | None = None,
         writes: Callable[[], bool] = lambda: True,
+        timed: Callable[[float], None] = lambda _: None,
     ) -> None:
         """``deletable(cluster)`` says whether objects of that source cluster may be deleted.
 
         Without a ``planner`` slices alone are written.  Whoever does not write now (``writes``)
-        lets the keys pass: when it begins to, all of them are to be queued again.
+        lets the keys pass: when it begins to, all of them are to be queued again.  ``timed`` is
+        told the seconds of each reconcile, its writes included.
         """
         self._cluster = cluster
         self._queue = queue
@@ -67,6 +69,7 @@ class Importer:
         self.withdrawals = withdrawals
         self._planner = SlicePlanner() if planner is None else planner
         self._may_write = writes
+        self._timed = timed
         self.waiting: dict[ServiceKey, str] = {}
         """Services that wait for their namespace, with the reason."""
         self.failing: dict[ServiceKey, str] = {}
@@ -128,7 +131,9 @@ class Importer:
             self.failing.pop(key, None)
             return False
         self.waiting.pop(key, None)
+        began = self._clock.monotonic()
         again, refused = await self._carry_out(key, self._planned(key))
+        self._timed(self._clock.monotonic() - began)
         if refused is None:
             self.failing.pop(key, None)
         else:

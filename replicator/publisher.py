@@ -38,10 +38,13 @@ class Publisher:
         perform: Callable[[list[Effect]], None],
         announce: Callable[[tuple[Change, ...]], None],
         allowed: Callable[[], bool] = lambda: True,
+        timed: Callable[[float, float], None] = lambda _, __: None,
     ) -> None:
         """``perform`` carries out effects, ``announce`` shows own changes; neither may block.
 
-        Nothing is published unless ``allowed``; :meth:`wake` has that looked at again.
+        Nothing is published unless ``allowed``; :meth:`wake` has that looked at again.  ``timed``
+        is told of each batch the seconds of its transaction, and those from when its first change
+        was seen until it was published.
         """
         self._replica = replica
         self._journal = journal
@@ -49,6 +52,7 @@ class Publisher:
         self._perform = perform
         self._announce = announce
         self._allowed = allowed
+        self._timed = timed
         self._dirty = asyncio.Event()
         self.failing: str | None = None
         """Why the journal refuses our batches at present."""
@@ -110,4 +114,6 @@ class Publisher:
         self._perform(self._replica.published(self._clock.monotonic()))
         if own.published_head is batch.head:
             self.heads += 1
+            waited = (self._clock.wall_ns() - batch.head.observed_at) * 1e-9
+            self._timed(self.commit_seconds, waited)
             self._announce(batch.changes)

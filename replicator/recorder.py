@@ -12,6 +12,7 @@ head.  Commits of other origins are written between two slices.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -63,8 +64,13 @@ class Recorder:
         remotes: dict[Origin, RemoteOrigin],
         clock: Clock,
         slice_bytes: int = SLICE_BYTES,
+        timed: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """``remotes`` is the replica's, read when an origin has to be stored whole."""
+        """``remotes`` is the replica's, read when an origin has to be stored whole.
+
+        ``timed`` is told the seconds of each transaction of commits.
+        """
+        self._timed = timed
         self._slice_bytes = slice_bytes
         self._journal = journal
         self._remotes = remotes
@@ -149,7 +155,9 @@ class Recorder:
             if dropped:
                 await self._journal.drop_remote(sorted(dropped))
             if commits:
+                began = self._clock.monotonic()
                 await self._journal.persist_remote(commits)
+                self._timed(self._clock.monotonic() - began)
             await self._store_slice()
         except JournalError as error:
             self._torn |= {store.origin for store in batch}

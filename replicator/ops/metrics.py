@@ -23,8 +23,11 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of :meth:`Metrics.exposition`."""
 
 DIRECTIONS = ("received", "sent")
-STAGES = ("journal", "publish", "link", "verify", "commit", "write")
-"""Of ``propagation_seconds``: the way of a change, in order."""
+STAGES = ("publish", "write")
+"""Of ``propagation_seconds``: at its origin, from when the first change of a batch was seen until
+the batch was durable and told; where it arrives, planning and writing its service.  What lies
+between is the difference to ``convergence_seconds``.
+"""
 
 _PREFIX = "replicator"
 _FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -276,6 +279,16 @@ class Metrics:
     def observe_reconcile(self, queue: str, seconds: float) -> None:
         """One pass of the ``export`` or ``import`` controller took ``seconds``."""
         self.observe("reconcile_seconds", seconds, queue=queue)
+
+    def observe_batch(self, commit: float, waited: float) -> None:
+        """A batch of our own took ``commit`` seconds to store; it was told ``waited`` after."""
+        self.observe_commit("own", commit)
+        self.observe_stage("publish", waited)
+
+    def observe_write(self, seconds: float) -> None:
+        """One pass of the import controller took ``seconds``, its writes included."""
+        self.observe_reconcile("import", seconds)
+        self.observe_stage("write", seconds)
 
     def set_elements(self, origin: str, kind: str, count: int) -> None:
         """``count`` live elements of ``kind`` are committed for ``origin``."""

@@ -484,6 +484,21 @@ async def test_the_operator_sees_the_whole(world: World) -> None:
     assert world["mesa"].views.healthy() == (True, [])
 
 
+async def test_every_histogram_of_a_working_agent_counts(world: World) -> None:
+    await world.start_all()
+    for octet in (4, 5):
+        for cluster in ("fjord", "mesa", "tundra"):
+            world.write(cluster, f"10.20.1.{octet}")
+        for cluster in ("fjord", "mesa", "tundra"):
+            await world.everybody_sees(cluster, f"10.20.1.{octet}")
+    text = world["fjord"].views.metrics().decode()
+    counted = dict(line.rsplit(" ", 1) for line in text.splitlines() if "_seconds_count" in line)
+    mine = {name: float(value) for name, value in counted.items()}
+    silent = [name for name, value in mine.items() if value == 0 and 'origin="fjord"' not in name]
+    assert mine
+    assert silent == []
+
+
 async def test_watchers_see_own_and_remote_changes_as_they_are_committed(world: World) -> None:
     await world.start_all()
     seen: list[dict[str, Any]] = []

@@ -65,7 +65,7 @@ def test_what_the_agent_reports_is_shown() -> None:
     metrics = Metrics("fjord", ["mesa"])
     metrics.observe_convergence("mesa", 0.09)
     metrics.observe_convergence("mesa", -0.01)
-    metrics.observe_stage("journal", 0.002)
+    metrics.observe_stage("publish", 0.002)
     metrics.observe_commit("own", 0.003)
     metrics.observe_reconcile("export", 0.004)
     metrics.set_elements("mesa", "endpoint", 1200)
@@ -77,7 +77,7 @@ def test_what_the_agent_reports_is_shown() -> None:
     assert found['replicator_convergence_seconds_count{origin="mesa"}'] == 2
     assert found['replicator_convergence_seconds_sum{origin="mesa"}'] == 0.09
     assert found['replicator_convergence_seconds_bucket{le="0.075",origin="mesa"}'] == 1
-    assert found['replicator_propagation_seconds_count{stage="journal"}'] == 1
+    assert found['replicator_propagation_seconds_count{stage="publish"}'] == 1
     assert found['replicator_journal_commit_seconds_count{store="own"}'] == 1
     assert found['replicator_reconcile_seconds_count{queue="export"}'] == 1
     assert found['replicator_elements{kind="endpoint",origin="mesa"}'] == 1200
