@@ -45,6 +45,7 @@ def read_items(document: object, source: str) -> list[Item]:
 
 
 def _from_items(rows: list[Any], source: str) -> list[Item]:
+    _refuse_manifests(rows, source)
     return [
         parse_item(row, f"{source}: items[{index}]")
         for index, row in enumerate(rows)
@@ -56,6 +57,14 @@ def _is_another_kind(row: object) -> bool:
     """An item of a kind that a newer version shows: none of ours to read."""
     kind = row.get("kind") if isinstance(row, dict) else None
     return isinstance(kind, str) and kind != "endpoint"
+
+
+def _refuse_manifests(rows: list[Any], source: str) -> None:
+    """Raise :class:`InputError` for Kubernetes objects, which are not what encode made of them."""
+    for index, row in enumerate(rows):
+        if isinstance(row, dict) and "apiVersion" in row and "metadata" in row:
+            message = f"{source}: items[{index}] is a Kubernetes object, not an element"
+            raise InputError(message, cure="run `replicator encode` on it first")
 
 
 def _from_entries(rows: list[Any], source: str) -> list[Item]:

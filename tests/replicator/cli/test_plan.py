@@ -248,6 +248,14 @@ def test_mcs_mode_leaves_an_import_of_others_alone_and_says_so(
     assert err == "warning: shop/cart: the ServiceImport that exists is not ours\n"
 
 
+def test_kubernetes_objects_are_not_taken_for_elements(tmp_path: Path, capsys: Capture) -> None:
+    raw = {"apiVersion": "v1", "kind": "List", "items": [slice_of("cart-1", entry("10.40.1.4"))]}
+    for mode in ([], ["--mode", "mcs"]):
+        with pytest.raises(InputError, match=r"items\[0\] is a Kubernetes object") as caught:
+            run_json(capsys, "plan", write(tmp_path, "raw.json", raw), "--cluster", "fjord", *mode)
+        assert "replicator encode" in caught.value.cure
+
+
 @pytest.mark.parametrize("value", [{"properties": 5}, {"properties": {}, "created_at": 5}])
 def test_mcs_mode_names_an_export_state_that_is_none(
     tmp_path: Path, capsys: Capture, value: Any
