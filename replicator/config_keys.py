@@ -259,6 +259,14 @@ def patterns(tree: Tree, _place: Place) -> tuple[str, ...]:
     return texts
 
 
+def included(tree: Tree, place: Place) -> tuple[str, ...]:
+    """Globs over the namespaces that are looked at: some, since with none nothing would ever be."""
+    found = patterns(tree, place)
+    if not found:
+        raise Fault("an empty list would leave every namespace out", 'leave it out, or write ["*"]')
+    return found
+
+
 _NETWORKS_CURE = "write networks as ADDRESS/BITS, for example [10.1.0.0/16]"
 
 
@@ -376,7 +384,7 @@ KEYS: Mapping[str, Key] = {
     "source.kubeconfig": Key(path, nullable=True),
     "source.context": Key(name, nullable=True),
     "source.export": Key(choice("all", "annotated", "service-export"), "service-export"),
-    "source.namespaces.include": Key(patterns, ("*",), text=False),
+    "source.namespaces.include": Key(included, ("*",), text=False),
     "source.namespaces.exclude": Key(patterns, ("kube-system",), text=False),
     "source.services": Key(whole(1, 100_000), 10, text=False),
     "source.endpoints": Key(whole(1, 10_000), 10, text=False),
@@ -385,7 +393,7 @@ KEYS: Mapping[str, Key] = {
     "source.seed": Key(whole(0, 2**32 - 1), 0, text=False),
     "target.mode": Key(choice("mcs", "endpointslices", "directory", "none")),
     "target.path": Key(path, nullable=True),
-    "target.namespaces.include": Key(patterns, ("*",), text=False),
+    "target.namespaces.include": Key(included, ("*",), text=False),
     "target.namespaces.exclude": Key(patterns, (), text=False),
     "stale.policy": Key(choice("keep", "not-ready", "withdraw"), "keep"),
     "stale.after": Key(duration("1s", "30d"), 60.0),

@@ -233,6 +233,8 @@ BAD_LINES = [
     ("source: {namespaces: {include: '*'}}", "source.namespaces.include", "where a list belongs"),
     ("source: {namespaces: {include: [5]}}", "source.namespaces.include", NO_TEXT),
     ("source: {namespaces: {include: ['']}}", "source.namespaces.include", "match no namespace"),
+    ("source: {namespaces: {include: []}}", "source.namespaces.include", "leave every namespace"),
+    ("target: {namespaces: {include: []}}", "target.namespaces.include", "leave every namespace"),
     ("source: {namespaces: {exclude: [A]}}", "source.namespaces.exclude", "match no namespace"),
     ("source: {services: 0}", "source.services", "not between"),
     ("source: {services: 1.5}", "source.services", "where a whole number belongs"),
