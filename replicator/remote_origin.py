@@ -123,6 +123,8 @@ class RemoteOrigin:
         """What is held is not what its head says: any signed state, of this version too, mends."""
         self.repair: Repair | None = None
         self.staged_limit = STAGED_BYTES_LIMIT
+        self._resumed = False
+        """A state staged from a former source is continued by deltas of the present one."""
         self._staged_bytes = 0
         self._prepared: ServiceIndex | None = None
         """The index after the transfer under way; None while its first chunk is the only one."""
@@ -193,8 +195,31 @@ class RemoteOrigin:
 
     @property
     def _is_followed(self) -> bool:
-        """Whether deltas continue what was staged by buckets."""
-        return self.repair is not None and self.staging is self.repair.staging is not None
+        """Whether deltas continue what was staged, by buckets or from another source."""
+        if self.staging is None:
+            return False
+        return self._resumed or (self.repair is not None and self.staging is self.repair.staging)
+
+    def may_resume_at(self, version: Version) -> bool:
+        """Whether what is staged may be continued from a peer at ``version`` (rule C6).
+
+        That is one in the same epoch that is behind nobody: else it may hold an entry that the
+        former source left out for a newer one.
+        """
+        staging = self.staging
+        if staging is None or self.distrust or self.rotten or self.repair is not None:
+            return False
+        staged = Version(staging.epoch, staging.position)
+        return version.epoch == staging.epoch and version >= max(staged, self.supply.highest)
+
+    def resume(self) -> Version:
+        """From which version to ask a source: what is staged is kept and continued, if anything is.
+
+        One with a floor above that sends a snapshot, and then it begins anew (rule C7).
+        """
+        staging = self.staging
+        self._resumed = staging is not None and staging.replaces
+        return self.version if staging is None else Version(staging.epoch, staging.position)
 
     def may_be_mended_by(self, head: Head) -> bool:
         """Whether the state at ``head`` may take the place of what is held."""
@@ -220,6 +245,7 @@ class RemoteOrigin:
             mends = whole and self.rotten
             staging = Staging(epoch=chunk.epoch, start=start, replaces=whole, mends=mends)
             self._staged_bytes, self._received, self._prepared = 0, [], None
+            self._resumed = False
         self._staged_bytes += sum(len(entry[0]) + len(entry[3]) for entry in chunk.entries)
         self.staging = None
         if self._staged_bytes > self.staged_limit:
@@ -232,7 +258,7 @@ class RemoteOrigin:
         self.staging = staging
         if chunk.head is None or chunk.snapshot or self._prepared is not None:
             self._prepare(staging)
-        if not chunk.snapshot:
+        if not staging.replaces:
             self._received += chunk.entries
         return True
 

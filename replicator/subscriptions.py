@@ -115,8 +115,11 @@ class Subscriptions:
 
     def take_from(self, remote: RemoteOrigin, number: int, now: float) -> list[Effect]:
         """Make session ``number`` the source of ``remote``."""
+        advert = self._sessions[number].adverts.get(remote.origin)
+        resumes = advert is not None and remote.may_resume_at(advert.version)
+        staging = remote.staging if resumes else None
         effects = self.stop(remote)
-        remote.source = number
+        remote.source, remote.staging = number, staging
         remote.supply.progressed(now)
         others = (s for n, s in self._sessions.items() if n != number)
         if any(remote.origin in session.cursors for session in others):
@@ -124,7 +127,7 @@ class Subscriptions:
         return [*effects, *self.ask(remote)]
 
     def stop(self, remote: RemoteOrigin) -> list[Effect]:
-        """Take ``remote`` from nobody, telling the former source; what was staged is lost."""
+        """Take ``remote`` from nobody, telling the former source; what was staged is dropped."""
         former = self._sessions.get(remote.source or 0)
         remote.source = remote.staging = None
         if former is None:
@@ -134,11 +137,11 @@ class Subscriptions:
         return [Wake(former.number)]
 
     def ask(self, remote: RemoteOrigin) -> list[Effect]:
-        """(Re)start the transfer of ``remote`` from its source at the committed version."""
+        """(Re)start the transfer of ``remote`` from its source, at what is committed or staged."""
         session = self._sessions[remote.source or 0]
         session.enquiries.discard(remote.origin)
         session.wanting.add(remote.origin)
-        session.say(m.Want(remote.origin, remote.version, remote.distrust))
+        session.say(m.Want(remote.origin, remote.resume(), remote.distrust))
         return [Wake(session.number)]
 
     def refuse(self, remote: RemoteOrigin, now: float) -> list[Effect]:
@@ -158,8 +161,10 @@ class Subscriptions:
         effects: list[Effect] = []
         for _, remote in sorted(self._remotes.items()):
             if remote.source == number:
-                remote.source = remote.staging = None
+                remote.source = None
                 effects += self.assign(remote, now)
+                if remote.source is None:
+                    remote.staging = None
         return effects
 
     def _is_dead_end(self, remote: RemoteOrigin, now: float) -> bool:

@@ -202,17 +202,33 @@ TAKING = [
         core("remote_origin", "test_a_renewed_head_is_verified"),
     ),
     Mutant(
-        *("what was staged stays when the source is left", "C6", _SUBSCRIPTIONS),
-        "        former = self._sessions.get(remote.source or 0)\n"
-        "        remote.source = remote.staging = None",
-        "        former = self._sessions.get(remote.source or 0)\n        remote.source = None",
+        *("what was staged is continued by whoever is next", "C6", _SUBSCRIPTIONS),
+        "staging = remote.staging if resumes else None",
+        "staging = remote.staging",
         killers("test_c6_another_source_is_asked_from_the_committed_version"),
     ),
     Mutant(
+        *("a part of a later state is continued by an earlier one", "C6", _REMOTE),
+        "version >= max(staged, self.supply.highest)",
+        "version >= staged",
+        killers("test_c6_who_has_an_earlier_state_continues_no_part_of_a_later_one"),
+    ),
+    Mutant(
+        *("an interrupted transfer begins anew", "C6", _REMOTE),
+        "return self.version if staging is None else Version(staging.epoch, staging.position)",
+        "return self.version",
+        core("resuming", "test_c6_what_was_staged_is_continued_from_another_peer"),
+    ),
+    Mutant(
+        *("half a state is not continued by deltas", "C6", _REMOTE),
+        "self._resumed = staging is not None and staging.replaces",
+        "self._resumed = False",
+        core("resuming", "test_c6_what_was_staged_is_continued_from_another_peer"),
+    ),
+    Mutant(
         *("what was staged stays when the source is gone", "C6", _SUBSCRIPTIONS),
-        "            if remote.source == number:\n"
-        "                remote.source = remote.staging = None",
-        "            if remote.source == number:\n                remote.source = None",
+        "                if remote.source is None:\n                    remote.staging = None\n",
+        "",
         killers("test_what_was_staged_is_let_go_with_its_source"),
     ),
     Mutant(

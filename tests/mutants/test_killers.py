@@ -130,6 +130,28 @@ def test_c6_another_source_is_asked_from_the_committed_version(how: str) -> None
     assert world["fjord"].sees("tundra") == ["10.60.1.4!", "10.60.1.5!"]
 
 
+def test_c6_who_has_an_earlier_state_continues_no_part_of_a_later_one() -> None:
+    # The part ends just where the second one's state does, but lacks an entry of that, for which
+    # the first one had a newer one.
+    world, first, second, author = _scene()
+    base = author.head
+    author.publish("10.60.1.4", "10.60.1.5", "10.60.1.6", ready=False)
+    held, middle = author.advert, author.transfer(base.stamp, snapshot=False)
+    author.publish("10.60.1.4", "10.60.1.6", ready=False)
+    late = author.transfer(base.stamp, snapshot=False)
+    first.say(m.Heads((author.advert,)))
+    part = [entry for entry in late.entries if entry[1] <= held.version.stamp]
+    assert len(part) < len(middle.entries)
+    cut = replace(late, to=held.version.stamp, entries=tuple(part), head=None)
+    first.say(cut)
+    second.say(m.Heads((held,)))
+    first.gone()
+    assert second.heard()[-1] == m.Want(TUNDRA, base.version)
+    second.say(author.record, middle)
+    assert world["fjord"].events()[-1:] != ["mismatch"]
+    assert world["fjord"].version("tundra") == held.version
+
+
 def test_what_was_staged_is_let_go_with_its_source() -> None:
     # Nobody else may be there for days, and a staged transfer may be large.
     world, first, second, author = _scene()
