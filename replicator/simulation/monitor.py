@@ -290,7 +290,8 @@ class Monitor:
             adverts = message.adverts if isinstance(message, m.Heads) else (message,)
             for claim in adverts:
                 assert isinstance(claim, m.Advert | m.Want)  # noqa: S101 - as above
-                self._claims(process, claim.origin, claim.version)
+                if not (isinstance(claim, m.Want) and self._staged(process, claim)):
+                    self._claims(process, claim.origin, claim.version)
             self._bounded(process, number)
 
     def _lends(self, process: Process, told: m.Buckets | m.BucketEntries) -> None:
@@ -312,6 +313,12 @@ class Monitor:
             return Version(0, 0) if kept is None else kept.head.version
         remote = process.replica.remotes.get(origin)
         return Version(0, 0) if remote is None else remote.version
+
+    @staticmethod
+    def _staged(process: Process, want: m.Want) -> bool:
+        """Whether what is wanted may continue what was staged: no more than somebody told of."""
+        remote = process.replica.remotes.get(want.origin)
+        return remote is not None and want.version <= remote.supply.highest
 
     def _claims(self, process: Process, origin: Origin, version: Version) -> None:
         own = origin.cluster == process.cluster

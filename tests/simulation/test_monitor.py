@@ -141,6 +141,16 @@ def test_an_advert_or_a_want_of_what_was_not_committed_is_seen(world: World) -> 
         assert "claims" in broken("14", lambda f=frame: world.monitor.sends(process, number, f))
 
 
+def test_a_want_may_go_on_from_what_was_staged_of_what_somebody_told(world: World) -> None:
+    process, number = world.processes["r2"], 1
+    process.replica.remotes[R1].supply.highest = GONE
+    world.monitor.sends(process, number, encode(m.Want(R1, GONE)))
+    beyond = encode(m.Want(R1, GONE._replace(stamp=GONE.stamp + 1)))
+    assert "claims" in broken("14", lambda: world.monitor.sends(process, number, beyond))
+    advert = encode(m.Heads((m.Advert(R1, GONE, 0, bytes(8)),)))
+    assert "claims" in broken("14", lambda: world.monitor.sends(process, number, advert))
+
+
 def test_a_head_of_our_own_that_is_not_on_disk_is_seen(world: World) -> None:
     process = world.processes["r1"]
     frame = encode(m.Heads((m.Advert(R1, GONE, 0, bytes(8)),)))
