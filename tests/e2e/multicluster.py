@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,9 +77,27 @@ def conditions(one: Object) -> dict[str, tuple[str, str]]:
     return {each["type"]: (each["status"], each["reason"]) for each in held}
 
 
-def has_conditions(wanted: Mapping[str, tuple[str, str]]) -> Callable[[Objects], bool]:
-    """Condition on objects: there is one, and it has these conditions among its own."""
-    return lambda found: bool(found) and wanted.items() <= conditions(found[0]).items()
+def has_conditions(
+    wanted: Mapping[str, tuple[str, str]], said: Collection[str] = ()
+) -> Callable[[Objects], bool]:
+    """Condition on objects: there is one, with these conditions and in its conflict these words.
+
+    The same reasons may stand for what was there before: who waits for an answer to the last
+    change names what only that brings.
+    """
+
+    def met(found: Objects) -> bool:
+        if not found or not wanted.items() <= conditions(found[0]).items():
+            return False
+        return all(words in conflict_of(found[0]) for words in said)
+
+    return met
+
+
+def conflict_of(export: Object) -> str:
+    """What its condition Conflict says; nothing without one."""
+    told = export.get("status", {}).get("conditions") or ()
+    return "".join(str(one["message"]) for one in told if one["type"] == "Conflict")
 
 
 VALID = {
@@ -120,13 +138,17 @@ class MulticlusterMesh(Mesh):
     mode = "mcs"
 
     async def expect_export(
-        self, cluster: str, name: str, wanted: Mapping[str, tuple[str, str]] = VALID
+        self,
+        cluster: str,
+        name: str,
+        wanted: Mapping[str, tuple[str, str]] = VALID,
+        said: Collection[str] = (),
     ) -> Object:
-        """Watch until the export in ``cluster`` has these conditions."""
+        """Watch until the export in ``cluster`` has these conditions, and its conflict says so."""
         found = await self.planes[cluster].admin.wait_for(
             exports_in(),
-            has_conditions(wanted),
-            what=f"the ServiceExport {name} in {cluster} says {dict(wanted)}",
+            has_conditions(wanted, said),
+            what=f"the ServiceExport {name} in {cluster} says {dict(wanted)} {list(said)}",
             query=called(name),
             seconds=EXPECT_SECONDS,
         )
