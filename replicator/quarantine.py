@@ -62,7 +62,7 @@ class Quarantine:
         """A head of ``remote`` was not admitted: ask for it no more, and say so."""
         remote.supply.failed(remote.source or 0, now)
         effects = self._subscriptions.stop(remote)
-        remote.held_back = True
+        remote.held_back = not self._sane_elsewhere(remote, wall_ns)
         ahead = self._skews.ahead(remote.origin, wall_ns)
         fields: dict[str, object] = {
             "origin": remote.origin.cluster,
@@ -73,6 +73,19 @@ class Quarantine:
             Notice("origin_held_back", fields, serious=True),
             *self._say(remote, ahead),
         ]
+
+    def _sane_elsewhere(self, remote: RemoteOrigin, wall_ns: int) -> bool:
+        """Whether a peer tells of a later version with a sane stamp.
+
+        It may have told so before a relay, which is behind, brought the head from the future.
+        """
+        told = (session.adverts.get(remote.origin) for session in self._sessions.values())
+        return any(self._is_sane(advert, remote, wall_ns) for advert in told if advert is not None)
+
+    @staticmethod
+    def _is_sane(advert: m.Advert, remote: RemoteOrigin, wall_ns: int) -> bool:
+        sane = ahead_ns(advert.version.stamp, wall_ns) <= LIMIT_NS
+        return sane and advert.version > remote.version
 
     def _say(self, remote: RemoteOrigin, offset_ns: int) -> list[Effect]:
         author = self._own.origin.cluster
@@ -118,8 +131,7 @@ class Quarantine:
     def advertised(self, advert: m.Advert, wall_ns: int) -> None:
         """A later version with a sane stamp may be there: ask for it again."""
         remote = self._remotes.get(advert.origin)
-        sane = ahead_ns(advert.version.stamp, wall_ns) <= LIMIT_NS
-        if remote is not None and sane and advert.version > remote.version:
+        if remote is not None and self._is_sane(advert, remote, wall_ns):
             remote.held_back = False
 
     def committed(self, remote: RemoteOrigin) -> list[Effect]:

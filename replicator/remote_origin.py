@@ -324,7 +324,10 @@ class RemoteOrigin:
         self.distrust = False
         if staging.replaces:
             self.rotten, self.repair = False, None
-        self.head, self.record = head, record
+        known = self.head
+        if known is None or not head.same_state(known) or head.issued_at >= known.issued_at:
+            # What mends may be told under an older issue of the head held: the newer one stays.
+            self.head, self.record = head, record
         self.replacements += staging.replaces
         entries = self._to_store(staging, before, head.stamp)
         moved, steered = self.index.cells_moved, self.index.policies_moved

@@ -116,14 +116,16 @@ def _mends(process: Process, processes: Mapping[str, Process]) -> bool:
 
 
 def _held_up(process: Process, processes: Mapping[str, Process]) -> set[Origin]:
-    """Origins whose state from the future is held back, and whose cluster has forgotten us.
+    """Origins that are held back or have rotted here, and whose cluster has forgotten us.
 
-    It put that state right long ago; we cannot hear of it.
+    It put right long ago what is held back; we cannot hear of it.  Nor can we ask it for what has
+    rotted, which we serve to nobody: who depends on us lacks it, too.
     """
     return {
         origin
         for origin, remote in process.replica.remotes.items()
-        if remote.held_back and processes[origin.cluster].replica.members.forgotten(process.cluster)
+        if (remote.held_back or remote.rotten)
+        and processes[origin.cluster].replica.members.forgotten(process.cluster)
     }
 
 

@@ -226,6 +226,33 @@ def test_a_peer_that_knew_nobody_else_takes_the_future_and_all_get_over_it() -> 
     assert len(world.digests()) == 1
 
 
+def test_a_relay_that_is_behind_with_the_future_does_not_bar_what_was_put_right() -> None:
+    # Found by the long search, seed 41983: who was told of the new epoch asked a relay for it while
+    # it avoided the owner, met the head from the future again, and waited for ever to be told anew.
+    world = World("delta", "fjord", "mesa", "tundra")
+    fjord, tundra = world["fjord"], world["tundra"]
+    for name in ("delta", "fjord"):
+        world[name].publish("10.20.4.1")
+    world.connect("delta", "fjord")
+    tundra.skew_ns = 2 * HOUR
+    tundra.publish("10.20.1.2")
+    world.connect("tundra", "mesa")
+    world.run(40.0)
+    world.cut("mesa", "tundra")
+    world.connect("fjord", "tundra")
+    world.run(0.5)
+    assert fjord.remote("tundra").held_back
+    tundra.skew_ns = 0
+    world.connect("fjord", "mesa")
+    world.run(0.5)
+    assert tundra.replica.own.epoch == 2
+    tundra.publish()
+    world.run(10.0)
+    assert fjord.events().count("origin_held_back") == 2
+    assert fjord.sees("tundra") == ["10.20.1.2"]
+    assert problems(world, "fjord") == []
+
+
 def test_a_clock_set_back_while_all_others_go_on_opens_nothing() -> None:
     world = meshed(*NAMES)
     fjord = world["fjord"]

@@ -287,6 +287,22 @@ def test_a_renewed_head_is_verified() -> None:
     assert pair.same()
 
 
+def test_what_mends_under_an_older_issue_of_the_head_takes_no_freshness_back() -> None:
+    # Found by the long search, seeds 5304, 10895 and four more.
+    pair = Pair()
+    pair.author.publish("10.20.1.4")
+    pair.committed()
+    whole = pair.author.transfer()
+    pair.author.own.reissue(pair.author.wall_ns + 5)
+    pair.take(pair.author.transfer(pair.author.head.stamp, snapshot=False))
+    assert whole.head is not None
+    assert whole.head.issued_at < pair.author.head.issued_at
+    pair.remote.rotten = True
+    assert pair.take(whole).outcome is Outcome.COMMITTED
+    assert not pair.remote.rotten
+    assert pair.same()
+
+
 def test_a_head_by_a_new_key_is_verified_by_the_record_that_came_with_it() -> None:
     pair = Pair()
     pair.author.publish("10.20.1.4")

@@ -164,3 +164,39 @@ def test_a_state_from_the_future_of_one_that_forgot_its_holders_is_waited_for_by
     assert report.found is None
     assert report.notices["cluster_forgotten"] >= 2
     assert report.notices["origin_held_back"] >= 1
+
+
+def test_what_was_put_right_is_asked_for_although_a_relay_still_has_the_future() -> None:
+    """Told of r2's new epoch, the others asked r1, which had taken r2's state from the future.
+
+    They avoided r2, from which they had just held that state back, held it back again, and waited
+    for an advert that r2 had no reason to repeat.
+    """
+    steps = (
+        Step(0.345, "forget", "r4", "r3"),
+        Step(1.888, "clock", "r2", amount=7_200_084_483_328),
+        Step(8.96, "change", "r2", "pay", amount=65),
+        Step(9.301, "disk", "r4", seconds=0.346, amount=1000),
+        Step(9.475, "forget", "r2", "r1"),
+    )
+    names = ("r1", "r2", "r3", "r4")
+    plan = Plan(seed=41983, regions=names, seconds=9.476, tick=0.25, delay=0.002, steps=steps)
+    report = run(plan)
+    assert report.found is None
+    assert report.notices["origin_held_back"] >= 3
+
+
+def test_what_rots_where_its_owner_forgot_the_cluster_is_waited_for_by_nobody() -> None:
+    """r2 forgot r1, so r1 cannot ask it; until it is admitted again r1 and r3 differ in r2."""
+    steps = (
+        Step(0.481, "forget", "r1", "r3"),
+        Step(0.707, "change", "r2", "pay", amount=66),
+        Step(0.808, "forget", "r2", "r1"),
+        Step(0.85, "rot", "r1", "r2"),
+        Step(2.03, "admit", "r1", "r3"),
+    )
+    names = ("r1", "r2", "r3")
+    plan = Plan(seed=45290, regions=names, seconds=2.031, tick=0.25, delay=0.03, steps=steps)
+    report = run(plan)
+    assert report.found is None
+    assert report.notices["audit_failed"] >= 1
